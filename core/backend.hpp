@@ -1,0 +1,100 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/ops.hpp"
+
+namespace tandem {
+
+/// Memory of a backend. Move-only; frees itself. The contents are undefined until written.
+class Buffer {
+ public:
+  Buffer() = default;
+  Buffer(void* data, std::size_t bytes, std::function<void(void*)> release)
+      : memory_(data, std::move(release)), bytes_(bytes) {}
+
+  void* data() const { return memory_.get(); }
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  std::unique_ptr<void, std::function<void(void*)>> memory_{nullptr, [](void*) {}};
+  std::size_t bytes_ = 0;
+};
+
+/// A weight as a backend holds it.
+struct ResidentTensor {
+  ConstTensor view;  ///< in the backend's memory
+  std::shared_ptr<const void>
+      owner;  ///< keeps it there: the backend's own copy, or the file mapping it uses in place
+  std::int64_t owned_bytes = 0;  ///< backend memory taken for it; 0 when used in place
+};
+
+/// One row of a backend's kernel table.
+struct KernelInfo {
+  OpKind op;
+  std::string_view variant;  ///< "scalar", "avx2", ...
+  bool usable;               ///< this machine has what the variant needs
+  bool chosen;               ///< what submit() takes for an ordinary operator of this kind
+};
+
+struct BackendInfo {
+  std::string name;         ///< as in placements: "cpu", "reference"
+  std::string description;  ///< one line for people: "avx512, 8 threads"
+  DType real;               ///< element type of activations and states
+  bool host_memory;         ///< its pointers may be dereferenced on the host
+};
+
+/// Who computes. An implementation owns a kernel table and memory; it knows nothing of models, sequences or
+/// placement.
+///
+/// What an implementer promises:
+///  - every kernel gives the bits of the operator's definition (core/README.md), whatever the batch, the
+///  number of threads
+///    and the variant. The reference backend is the one exception: it computes in float64 and is compared by
+///    tolerance.
+///  - operators, uploads and downloads take effect in the order in which they were called. submit() and
+///  upload() may
+///    return before the work is done; download() and synchronize() return after it. Host arrays inside an
+///    operator (segments, page lists) need to live until submit() returns only.
+///  - errors are tandem::Error, named after operator and variant.
+///
+/// Thread-safety: one thread at a time. Different backends may be used from different threads.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  virtual const BackendInfo& info() const = 0;
+
+  /// Throws Error(out_of_memory) saying how much was asked for. Aligned to 64 bytes at least.
+  virtual Buffer allocate(std::size_t bytes) = 0;
+  /// Bytes that allocate() could still give, as far as can be told.
+  virtual std::uint64_t available_bytes() const = 0;
+
+  /// Makes a weight resident: in place where the memory can be used as it is, else as a copy.
+  virtual ResidentTensor load(const HostTensor& weight) = 0;
+
+  /// Validates the operator, then runs it with the first usable variant, or with the forced one. Returns that
+  /// variant's name, so that a test can tell what really ran.
+  virtual std::string_view submit(const Op& op) = 0;
+
+  /// Copies between host memory and this backend's, and within it. Sizes in bytes.
+  virtual void upload(void* to, const void* from_host, std::size_t bytes) = 0;
+  virtual void download(void* to_host, const void* from, std::size_t bytes) = 0;
+  virtual void copy(void* to, const void* from, std::size_t bytes) = 0;
+
+  /// Returns when everything submitted has been done; throws what went wrong in it.
+  virtual void synchronize() = 0;
+
+  /// The kernel table, best first within an operator.
+  virtual std::vector<KernelInfo> kernels() const = 0;
+  /// From now on submit() takes this variant and no other; an empty name lifts the force. Throws unsupported,
+  /// with the usable names, when there is no such variant or this machine cannot run it.
+  virtual void force_variant(std::string_view variant) = 0;
+};
+
+}  // namespace tandem

@@ -1,0 +1,186 @@
+#include "core/io/mapped_file.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+#include "core/error.hpp"
+
+namespace tandem {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string reason(int error) { return std::generic_category().message(error); }
+
+/// An open file, closed at the end of its scope.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&&) = delete;
+
+  int get() const { return fd_; }
+  bool is_open() const { return fd_ >= 0; }
+  /// A delayed write error may be reported by close alone, so a writer has to look at its result.
+  int close() { return ::close(std::exchange(fd_, -1)); }
+
+ private:
+  int fd_;
+};
+
+struct RegularFile {
+  Descriptor descriptor;
+  std::uint64_t bytes;
+};
+
+RegularFile open_regular(const fs::path& path) {
+  // Without O_NONBLOCK, opening a pipe would wait for a writer before it could be refused.
+  Descriptor descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!descriptor.is_open()) {
+    const int error = errno;
+    if (error == ENOENT || error == ENOTDIR) fail(ErrorCode::not_found, "no such file '{}'", path.string());
+    fail(ErrorCode::io, "cannot open '{}': {}", path.string(), reason(error));
+  }
+  struct stat status {};
+  if (::fstat(descriptor.get(), &status) != 0) {
+    fail(ErrorCode::io, "cannot examine '{}': {}", path.string(), reason(errno));
+  }
+  if (S_ISDIR(status.st_mode)) {
+    fail(ErrorCode::invalid_argument, "'{}' is a directory, expected a file", path.string());
+  }
+  if (!S_ISREG(status.st_mode)) {
+    fail(ErrorCode::invalid_argument, "'{}' is not a regular file, expected one", path.string());
+  }
+  return {std::move(descriptor), static_cast<std::uint64_t>(status.st_size)};
+}
+
+/// Returns 0 or the error number.
+int write_all(int fd, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      return errno;
+    }
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+  return 0;
+}
+
+/// A new file in `folder` under an unused name, removed at the end of its scope unless it was renamed.
+class TemporaryFile {
+ public:
+  TemporaryFile(const fs::path& folder, const fs::path& target)
+      : target_(target), descriptor_(create(folder)) {}
+  ~TemporaryFile() {
+    if (!path_.empty()) ::unlink(path_.c_str());
+  }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+
+  void write(std::span<const std::byte> bytes) {
+    int error = write_all(descriptor_.get(), bytes);
+    if (error == 0 && ::fsync(descriptor_.get()) != 0) error = errno;
+    if (descriptor_.close() != 0 && error == 0) error = errno;
+    if (error != 0) refuse("write", error);
+  }
+
+  void rename_to_target() {
+    if (::rename(path_.c_str(), target_.c_str()) != 0) refuse("replace", errno);
+    path_.clear();
+  }
+
+ private:
+  Descriptor create(const fs::path& folder) {
+    // Mode 0666 lets the umask decide, as for any ordinary file; mkstemp would always make it private.
+    constexpr int kAttempts = 1000;
+    int error = EEXIST;
+    for (int i = 0; i < kAttempts && error == EEXIST; ++i) {
+      const fs::path path = folder / fmt::format(".tandem-{}-{}.tmp", ::getpid(), i);
+      Descriptor descriptor(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+      if (descriptor.is_open()) {
+        path_ = path;
+        return descriptor;
+      }
+      error = errno;
+    }
+    refuse("create a temporary file beside", error);
+  }
+
+  [[noreturn]] void refuse(const char* action, int error) const {
+    fail(ErrorCode::io, "cannot {} '{}': {}", action, target_.string(), reason(error));
+  }
+
+  fs::path target_;
+  fs::path path_;
+  Descriptor descriptor_;
+};
+
+/// Makes a finished rename survive a power failure. Some file systems refuse to sync a directory; the content
+/// is whole either way, so that is no failure of the write.
+void sync_directory(const fs::path& folder) {
+  const Descriptor descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (descriptor.is_open()) ::fsync(descriptor.get());
+}
+
+}  // namespace
+
+MappedFile::MappedFile(fs::path path, std::span<const std::byte> bytes)
+    : path_(std::move(path)), bytes_(bytes) {}
+
+MappedFile::~MappedFile() {
+  // munmap takes a pointer to mutable memory, although it only forgets it.
+  ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+}
+
+std::shared_ptr<const MappedFile> MappedFile::open(const fs::path& path) {
+  const RegularFile file = open_regular(path);
+  if (file.bytes == 0) fail(ErrorCode::corrupt, "'{}' is empty, expected data", path.string());
+  const auto size = static_cast<std::size_t>(file.bytes);
+  void* memory = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.descriptor.get(), 0);
+  if (memory == MAP_FAILED) {
+    fail(ErrorCode::io, "cannot map the {} bytes of '{}': {}", file.bytes, path.string(), reason(errno));
+  }
+  return std::shared_ptr<const MappedFile>(
+      new MappedFile(path, {static_cast<const std::byte*>(memory), size}));
+}
+
+std::string read_text_file(const fs::path& path, std::int64_t max_bytes) {
+  const RegularFile file = open_regular(path);
+  if (file.bytes > static_cast<std::uint64_t>(std::max<std::int64_t>(max_bytes, 0))) {
+    fail(ErrorCode::invalid_argument, "'{}' has {} bytes, expected at most {}", path.string(), file.bytes,
+         max_bytes);
+  }
+  std::string text(static_cast<std::size_t>(file.bytes), '\0');
+  std::size_t filled = 0;
+  while (filled < text.size()) {
+    const ssize_t count = ::read(file.descriptor.get(), text.data() + filled, text.size() - filled);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail(ErrorCode::io, "cannot read '{}': {}", path.string(), reason(errno));
+    if (count == 0) fail(ErrorCode::io, "'{}' became shorter while it was read", path.string());
+    filled += static_cast<std::size_t>(count);
+  }
+  return text;
+}
+
+void write_file_atomically(const fs::path& path, std::span<const std::byte> bytes) {
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  TemporaryFile file(folder, path);
+  file.write(bytes);
+  file.rename_to_target();
+  sync_directory(folder);
+}
+
+}  // namespace tandem

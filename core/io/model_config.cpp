@@ -1,0 +1,257 @@
+#include "core/io/model_config.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "core/error.hpp"
+#include "core/io/checkpoint.hpp"
+#include "core/io/json.hpp"
+#include "core/io/mapped_file.hpp"
+
+namespace tandem {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// An order of magnitude above any published model. A larger number is a damaged file, and would only be found
+// out when its memory is asked for.
+constexpr std::int64_t kMaxHidden = 1 << 16;
+constexpr std::int64_t kMaxIntermediate = 1 << 20;
+constexpr std::int64_t kMaxLayers = 1 << 10;
+constexpr std::int64_t kMaxVocab = 1 << 22;
+constexpr std::int64_t kMaxHeads = 1 << 10;
+constexpr std::int64_t kMaxHeadDim = 1 << 10;
+constexpr std::int64_t kMaxPositions = 1 << 30;
+constexpr std::int64_t kMinConvKernel = 2;
+constexpr std::int64_t kMaxConvKernel = 16;
+constexpr std::int64_t kMaxConfigBytes = 16 << 20;
+
+// What transformers assumes for a key that is left out.
+constexpr std::int64_t kDefaultInterval = 4;
+constexpr double kDefaultRotaryFactor = 0.25;
+constexpr double kDefaultTheta = 1e7;
+constexpr double kDefaultEps = 1e-6;
+
+/// The object that holds the text model's keys, and how messages call it.
+struct Source {
+  const Json& json;
+  std::string where;
+
+  std::int64_t size(const char* key, std::int64_t max, std::int64_t min = 1) const {
+    return required_int(json, key, min, max, where);
+  }
+};
+
+std::string check_model_type(std::string type, const std::string& where) {
+  if (type == "qwen3_5" || type == "qwen3_5_text") return type;
+  if (type.starts_with("qwen3_5_moe") || type == "qwen3_next") {
+    fail(ErrorCode::unsupported, "{}: model_type '{}' has mixture-of-experts layers, which are not supported",
+         where, type);
+  }
+  fail(ErrorCode::unsupported, "{}: unknown model_type {}: known are qwen3_5, qwen3_5_text", where,
+       quote(type));
+}
+
+/// Refuses variants whose arithmetic is not built: read as the usual one, they would give plausible nonsense.
+void refuse_variants(const Source& source) {
+  const auto& [json, where] = source;
+  if (const auto experts = optional_int(json, "num_experts", 0, 1 << 20, where); experts.value_or(0) > 0) {
+    fail(ErrorCode::unsupported, "{}: num_experts: mixture-of-experts layers are not supported, found {}",
+         where, *experts);
+  }
+  if (const auto act = optional_string(json, "hidden_act", where); act && *act != "silu") {
+    fail(ErrorCode::unsupported, "{}: hidden_act: only \"silu\" is supported, found {}", where, quote(*act));
+  }
+  if (optional_bool(json, "attention_bias", where).value_or(false)) {
+    fail(ErrorCode::unsupported, "{}: attention_bias: only false is supported, found true", where);
+  }
+  if (!optional_bool(json, "attn_output_gate", where).value_or(true)) {
+    fail(ErrorCode::unsupported, "{}: attn_output_gate: only true is supported, found false", where);
+  }
+}
+
+/// REQUIRES: divisor > 0.
+void check_divides(const Source& source, const char* divisor_key, std::int64_t divisor, const char* key,
+                   std::int64_t value) {
+  if (value % divisor != 0) {
+    fail(ErrorCode::invalid_argument, "{}: {}: expected a multiple of {} ({}), found {}", source.where, key,
+         divisor_key, divisor, value);
+  }
+}
+
+void read_sizes(const Source& source, ModelConfig& config) {
+  config.hidden_size = source.size("hidden_size", kMaxHidden);
+  config.intermediate_size = source.size("intermediate_size", kMaxIntermediate);
+  config.num_hidden_layers = source.size("num_hidden_layers", kMaxLayers);
+  config.vocab_size = source.size("vocab_size", kMaxVocab);
+  config.max_position_embeddings = source.size("max_position_embeddings", kMaxPositions);
+  config.linear_num_key_heads = source.size("linear_num_key_heads", kMaxHeads);
+  config.linear_num_value_heads = source.size("linear_num_value_heads", kMaxHeads);
+  config.linear_key_head_dim = source.size("linear_key_head_dim", kMaxHeadDim);
+  config.linear_value_head_dim = source.size("linear_value_head_dim", kMaxHeadDim);
+  config.linear_conv_kernel_dim = source.size("linear_conv_kernel_dim", kMaxConvKernel, kMinConvKernel);
+  config.num_attention_heads = source.size("num_attention_heads", kMaxHeads);
+  config.num_key_value_heads = source.size("num_key_value_heads", kMaxHeads);
+  config.head_dim = source.size("head_dim", kMaxHeadDim);
+  check_divides(source, "linear_num_key_heads", config.linear_num_key_heads, "linear_num_value_heads",
+                config.linear_num_value_heads);
+  check_divides(source, "num_key_value_heads", config.num_key_value_heads, "num_attention_heads",
+                config.num_attention_heads);
+}
+
+LayerType to_layer_type(const Json& value, std::size_t index, const std::string& where) {
+  if (value.is_string()) {
+    for (const LayerType type : {LayerType::linear_attention, LayerType::full_attention}) {
+      if (value.get_ref<const std::string&>() == name(type)) return type;
+    }
+  }
+  fail(value.is_string() ? ErrorCode::unsupported : ErrorCode::invalid_argument,
+       "{}: layer_types[{}]: expected \"linear_attention\" or \"full_attention\", found {}", where, index,
+       describe(value));
+}
+
+std::vector<LayerType> read_layer_types(const Source& source, std::int64_t layers) {
+  const auto& [json, where] = source;
+  const auto interval = optional_int(json, "full_attention_interval", 1, kMaxLayers, where);
+  const Json* list = find_member(json, "layer_types", where);
+  if (list == nullptr) return interleaved_layers(layers, interval.value_or(kDefaultInterval));
+  if (!list->is_array()) {
+    fail(ErrorCode::invalid_argument, "{}: layer_types: expected an array, found {}", where, describe(*list));
+  }
+  if (std::cmp_not_equal(list->size(), layers)) {
+    fail(ErrorCode::corrupt, "{}: layer_types: expected num_hidden_layers ({}) words, found {}", where,
+         layers, list->size());
+  }
+  std::vector<LayerType> types;
+  for (const Json& word : *list) types.push_back(to_layer_type(word, types.size(), where));
+  return types;
+}
+
+void refuse_rope_type(const Json& rope, const char* key, const std::string& where) {
+  if (const auto type = optional_string(rope, key, where); type && *type != "default") {
+    fail(ErrorCode::unsupported, "{}: {}: only \"default\" is supported, found {}", where, key, quote(*type));
+  }
+}
+
+/// A rope parameter: from the dictionary, or else from beside it, where older files have it.
+double rope_number(const Source& source, const Json* rope, const char* key, double fallback) {
+  std::optional<double> number;
+  if (rope != nullptr) number = optional_double(*rope, key, source.where + ": rope_parameters");
+  if (!number) number = optional_double(source.json, key, source.where);
+  return number.value_or(fallback);
+}
+
+void read_rope(const Source& source, ModelConfig& config) {
+  const Json* rope = find_object(source.json, "rope_parameters", source.where);
+  for (const char* dictionary : {"rope_parameters", "rope_scaling"}) {
+    const Json* found = find_object(source.json, dictionary, source.where);
+    if (found == nullptr) continue;
+    for (const char* key : {"rope_type", "type"})
+      refuse_rope_type(*found, key, source.where + ": " + dictionary);
+  }
+  config.rope_theta = rope_number(source, rope, "rope_theta", kDefaultTheta);
+  if (!std::isfinite(config.rope_theta) || config.rope_theta <= 1) {
+    fail(ErrorCode::invalid_argument, "{}: rope_theta: expected a number above 1, found {}", source.where,
+         config.rope_theta);
+  }
+  const double factor = rope_number(source, rope, "partial_rotary_factor", kDefaultRotaryFactor);
+  if (!(factor > 0 && factor <= 1)) {
+    fail(ErrorCode::invalid_argument,
+         "{}: partial_rotary_factor: expected a number above 0 and at most 1, found {}", source.where,
+         factor);
+  }
+  config.rotary_dim = static_cast<std::int64_t>(static_cast<double>(config.head_dim) * factor);
+  if (config.rotary_dim < 2 || config.rotary_dim % 2 != 0) {
+    fail(ErrorCode::invalid_argument,
+         "{}: partial_rotary_factor: {} of head_dim {} gives {} rotated elements, expected an even number "
+         "above 0",
+         source.where, factor, config.head_dim, config.rotary_dim);
+  }
+}
+
+double read_eps(const Source& source) {
+  const double eps = optional_double(source.json, "rms_norm_eps", source.where).value_or(kDefaultEps);
+  if (!(eps > 0 && eps < 1)) {
+    fail(ErrorCode::invalid_argument, "{}: rms_norm_eps: expected a number between 0 and 1, found {}",
+         source.where, eps);
+  }
+  return eps;
+}
+
+std::optional<std::vector<std::int64_t>> read_eos(const Json& json, std::int64_t vocab,
+                                                  std::string_view where) {
+  return optional_ints(json, "eos_token_id", 0, vocab - 1, where);
+}
+
+}  // namespace
+
+std::string_view name(LayerType type) {
+  switch (type) {
+    case LayerType::linear_attention:
+      return "linear_attention";
+    case LayerType::full_attention:
+      return "full_attention";
+  }
+  return "?";
+}
+
+std::int64_t ModelConfig::count(LayerType type) const { return std::ranges::count(layer_types, type); }
+
+std::vector<LayerType> interleaved_layers(std::int64_t layers, std::int64_t interval) {
+  std::vector<LayerType> types;
+  for (std::int64_t i = 1; i <= layers; ++i) {
+    types.push_back(i % interval == 0 ? LayerType::full_attention : LayerType::linear_attention);
+  }
+  return types;
+}
+
+ModelConfig parse_model_config(std::string_view json_text, std::string_view where) {
+  const std::string outer_where(where);
+  const Json outer = parse_json(json_text, where);
+  ModelConfig config;
+  config.model_type = check_model_type(required_string(outer, "model_type", where), outer_where);
+
+  const Json* nested = find_object(outer, "text_config", where);
+  const Source text{nested != nullptr ? *nested : outer,
+                    outer_where + (nested != nullptr ? ": text_config" : "")};
+  if (auto type = optional_string(text.json, "model_type", text.where)) {
+    config.model_type = check_model_type(*std::move(type), text.where);
+  }
+  refuse_variants(text);
+  read_sizes(text, config);
+  config.layer_types = read_layer_types(text, config.num_hidden_layers);
+  read_rope(text, config);
+  config.rms_norm_eps = read_eps(text);
+
+  // transformers ties by the outer config, whatever the inner one says.
+  auto tied = optional_bool(outer, "tie_word_embeddings", where);
+  if (!tied) tied = optional_bool(text.json, "tie_word_embeddings", text.where);
+  config.tie_word_embeddings = tied.value_or(false);
+
+  auto eos = read_eos(text.json, config.vocab_size, text.where);
+  if (!eos) eos = read_eos(outer, config.vocab_size, where);
+  config.eos_token_ids = std::move(eos).value_or(std::vector<std::int64_t>{});
+  return config;
+}
+
+ModelConfig load_model_config(const fs::path& directory) {
+  require_model_directory(directory);
+  const fs::path path = directory / "config.json";
+  ModelConfig config = parse_model_config(read_text_file(path, kMaxConfigBytes), path.string());
+
+  const fs::path generation_path = directory / "generation_config.json";
+  std::error_code error;
+  if (fs::exists(generation_path, error)) {
+    const Json generation = read_json_file(generation_path, kMaxConfigBytes);
+    if (auto eos = read_eos(generation, config.vocab_size, generation_path.string())) {
+      config.eos_token_ids = *std::move(eos);
+    }
+  }
+  return config;
+}
+
+}  // namespace tandem

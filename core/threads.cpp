@@ -1,0 +1,50 @@
+#include "core/threads.hpp"
+
+#include <tbb/global_control.h>
+#include <tbb/info.h>
+#include <tbb/parallel_for.h>
+#include <tbb/task_arena.h>
+
+#include "core/error.hpp"
+
+namespace tandem {
+
+struct Threads::Arena {
+  // The arena alone would be capped by the number of processors: asking for more threads than that must
+  // really start them.
+  tbb::global_control limit;
+  tbb::task_arena arena;
+
+  explicit Arena(int count)
+      : limit(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(count)), arena(count) {}
+};
+
+namespace {
+
+constexpr int kMaxThreads = 4096;
+
+int resolve(int count) {
+  if (count < 0 || count > kMaxThreads) {
+    fail(ErrorCode::invalid_argument, "threads: expected 0 (all processors) to {}, got {}", kMaxThreads,
+         count);
+  }
+  return count > 0 ? count : tbb::info::default_concurrency();
+}
+
+}  // namespace
+
+Threads::Threads(int count) : count_(resolve(count)) {
+  if (count_ > 1) arena_ = std::make_unique<Arena>(count_);
+}
+
+Threads::~Threads() = default;
+
+void Threads::run(std::int64_t n, std::int64_t grain,
+                  const std::function<void(std::int64_t, std::int64_t)>& body) {
+  using Range = tbb::blocked_range<std::int64_t>;
+  const Range range(0, n, static_cast<std::size_t>(grain < 1 ? 1 : grain));
+  arena_->arena.execute(
+      [&] { tbb::parallel_for(range, [&](const Range& part) { body(part.begin(), part.end()); }); });
+}
+
+}  // namespace tandem
