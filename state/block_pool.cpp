@@ -1,0 +1,53 @@
+#include "state/block_pool.hpp"
+
+#include <cassert>
+
+#include "core/error.hpp"
+#include "state/geometry.hpp"
+
+namespace tandem {
+
+BlockRef::BlockRef(const BlockRef& other) noexcept : pool_(other.pool_), index_(other.index_) {
+  if (pool_ != nullptr) pool_->retain(index_);
+}
+
+BlockRef::~BlockRef() {
+  if (pool_ != nullptr) pool_->release(index_);
+}
+
+void* BlockRef::data() const { return pool_->data(index_); }
+
+bool BlockRef::shared() const { return pool_->references_[static_cast<std::size_t>(index_)] > 1; }
+
+BlockPool::BlockPool(Backend& backend, std::string_view what, std::int64_t blocks, std::int64_t block_bytes)
+    : name_(fmt::format("{} on {}", what, backend.info().name)), block_bytes_(block_bytes) {
+  assert(blocks >= 0 && block_bytes > 0 && block_bytes % kStateAlignment == 0);
+  if (blocks == 0) return;
+  references_.resize(static_cast<std::size_t>(blocks));
+  free_.reserve(static_cast<std::size_t>(blocks));
+  for (std::int64_t i = blocks; i-- > 0;) free_.push_back(i);
+  memory_ = backend.allocate(static_cast<std::size_t>(blocks) * static_cast<std::size_t>(block_bytes));
+}
+
+BlockRef BlockPool::acquire() {
+  if (free_.empty()) {
+    fail(ErrorCode::out_of_memory, "{}: all {} are in use; close a sequence or make the budget larger", name_,
+         total());
+  }
+  const std::int64_t index = free_.back();
+  free_.pop_back();
+  retain(index);
+  return BlockRef(this, index);
+}
+
+void* BlockPool::data(std::int64_t index) const {
+  return static_cast<unsigned char*>(memory_.data()) + index * block_bytes_;
+}
+
+void BlockPool::release(std::int64_t index) noexcept {
+  std::int64_t& references = references_[static_cast<std::size_t>(index)];
+  assert(references > 0);
+  if (--references == 0) free_.push_back(index);
+}
+
+}  // namespace tandem

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/backend.hpp"
+
+namespace tandem {
+
+class BlockPool;
+
+/// A counted reference to one block of a pool. Copying adds a reference and copies no bytes; the last one to
+/// go gives the block back. None of it throws. May be empty. REQUIRES: the pool outlives it.
+class BlockRef {
+ public:
+  BlockRef() = default;
+  BlockRef(const BlockRef& other) noexcept;
+  BlockRef(BlockRef&& other) noexcept : pool_(std::exchange(other.pool_, nullptr)), index_(other.index_) {}
+  BlockRef& operator=(BlockRef other) noexcept {
+    std::swap(pool_, other.pool_);
+    std::swap(index_, other.index_);
+    return *this;
+  }
+  ~BlockRef();
+
+  explicit operator bool() const { return pool_ != nullptr; }
+
+  /// Of the block, in the backend's memory. REQUIRES (as the next two): not empty.
+  void* data() const;
+  std::int64_t index() const { return index_; }
+  /// Whether another reference to the same block exists: then it must not be written.
+  bool shared() const;
+
+ private:
+  friend class BlockPool;
+  BlockRef(BlockPool* pool, std::int64_t index) : pool_(pool), index_(index) {}
+
+  BlockPool* pool_ = nullptr;
+  std::int64_t index_ = 0;
+};
+
+/// Equal blocks with reference counts, in one piece of one backend's memory that is allocated at construction
+/// and never again. Taking and giving back a block are O(1) and touch no memory of the backend, so the
+/// contents of a fresh block are what its last owner left.
+///
+/// A block may be given back and taken again while the backend still works on it: a backend does everything
+/// in the order of the calls, and a block never leaves its backend.
+///
+/// Not thread-safe.
+class BlockPool {
+ public:
+  /// `what` names the blocks in messages ("slots"). Allocates nothing when blocks is 0. block_bytes is a
+  /// multiple of kStateAlignment. Throws what Backend::allocate throws. The backend outlives the pool.
+  BlockPool(Backend& backend, std::string_view what, std::int64_t blocks, std::int64_t block_bytes);
+  BlockPool(const BlockPool&) = delete;
+  BlockPool& operator=(const BlockPool&) = delete;
+
+  /// The only reference to a block that nobody refers to; the lowest such index at first, then the latest
+  /// given back. Throws Error(out_of_memory) with the numbers when there is none; nothing changes then.
+  BlockRef acquire();
+
+  std::int64_t total() const { return static_cast<std::int64_t>(references_.size()); }
+  std::int64_t used() const { return total() - static_cast<std::int64_t>(free_.size()); }
+  std::int64_t block_bytes() const { return block_bytes_; }
+  std::int64_t reserved_bytes() const { return static_cast<std::int64_t>(memory_.bytes()); }
+
+ private:
+  friend class BlockRef;
+  void* data(std::int64_t index) const;
+  void retain(std::int64_t index) noexcept { ++references_[static_cast<std::size_t>(index)]; }
+  void release(std::int64_t index) noexcept;
+
+  std::string name_;
+  std::int64_t block_bytes_;
+  Buffer memory_;
+  std::vector<std::int64_t> references_;  ///< of each block; 0 is free
+  std::vector<std::int64_t> free_;        ///< a stack whose capacity is total(): giving back never allocates
+};
+
+}  // namespace tandem

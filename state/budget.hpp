@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+
+#include "state/geometry.hpp"
+
+namespace tandem {
+
+/// What a StateManager has room for, fixed when it is made.
+struct StateBudget {
+  std::int64_t sequences = 1;       ///< open at a time, forks included
+  std::int64_t context_tokens = 0;  ///< of each sequence
+  std::int64_t kept_versions = 1;   ///< of each sequence, the newest included: 1 allows no rollback
+};
+
+/// How many layers of one sequence may have their state on a backend.
+struct LayerCapacity {
+  std::int64_t recurrent = 0;
+  std::int64_t kv = 0;
+};
+
+/// What that takes on one backend.
+struct PoolSizes {
+  std::int64_t slots = 0;  ///< the zero slot included
+  std::int64_t pages = 0;  ///< for all layers together
+  std::int64_t bytes = 0;  ///< of both
+};
+
+/// The rule, per backend:
+///
+///     slots = 1 + recurrent layers * sequences * (kept_versions + 1)      0 when no recurrent layer may live
+///     there pages =     kv layers        * sequences * ceil(context_tokens / page_tokens)
+///
+/// The one slot is the zero slot, the + 1 the version that a step is writing. Copy-on-write needs no pages of
+/// its own: a shared page stands in at least two sequences' lists and is stored once, and each list was
+/// counted in full, so the copy takes the place that sharing had saved. Hence a sequence that was admitted
+/// can always take its next step, up to the context: the pools cannot run dry.
+///
+/// Throws Error(invalid_argument) for a geometry, capacity or budget without meaning, or sizes past 63 bits.
+PoolSizes pool_sizes(const StateGeometry& geometry, const LayerCapacity& capacity, const StateBudget& budget);
+
+}  // namespace tandem

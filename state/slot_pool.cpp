@@ -1,0 +1,38 @@
+#include "state/slot_pool.hpp"
+
+#include <cassert>
+#include <vector>
+
+namespace tandem {
+namespace {
+
+/// A pool of nothing must not look at dimensions that no layer has.
+std::int64_t slot_bytes_or_unit(const StateGeometry& geometry, std::int64_t slots) {
+  return slots > 0 ? geometry.slot_bytes() : kStateAlignment;
+}
+
+}  // namespace
+
+SlotPool::SlotPool(Backend& backend, const StateGeometry& geometry, std::int64_t slots)
+    : pool_(backend, "state slots", slots, slot_bytes_or_unit(geometry, slots)) {
+  if (slots == 0) return;
+  zero_ = pool_.acquire();
+  assert(zero_.index() == 0);
+  const std::vector<unsigned char> zeros(static_cast<std::size_t>(pool_.block_bytes()));
+  backend.upload(zero_.data(), zeros.data(), zeros.size());
+  backend.synchronize();  // the zeros on the host go away now
+}
+
+Tensor recurrent_view(const StateGeometry& geometry, const BlockRef& slot) {
+  const RecurrentDims& dims = geometry.recurrent;
+  return {slot.data(), geometry.real, {dims.value_heads, dims.key_dim, dims.value_dim}};
+}
+
+Tensor conv_view(const StateGeometry& geometry, const BlockRef& slot) {
+  const RecurrentDims& dims = geometry.recurrent;
+  return {static_cast<unsigned char*>(slot.data()) + geometry.conv_offset(),
+          geometry.real,
+          {dims.conv_kernel - 1, dims.conv_channels}};
+}
+
+}  // namespace tandem

@@ -1,0 +1,312 @@
+#include "state/state_manager.hpp"
+
+#include <algorithm>
+#include <cassert>
+
+#include "core/error.hpp"
+
+namespace tandem {
+namespace {
+
+void require_backends(const StateGeometry& geometry, const std::vector<Backend*>& backends,
+                      std::size_t capacities) {
+  if (backends.size() != capacities) {
+    fail(ErrorCode::mismatch, "state: {} backends and capacities of {}; give one for each", backends.size(),
+         capacities);
+  }
+  for (const Backend* backend : backends) {
+    if (backend == nullptr) fail(ErrorCode::invalid_argument, "state: a backend is null");
+    if (backend->info().real != geometry.real) {
+      fail(ErrorCode::mismatch, "state is {}, backend {} computes in {}; use one manager per element type",
+           name(geometry.real), backend->info().name, name(backend->info().real));
+    }
+  }
+}
+
+void require_memory(const Backend& backend, const StateBudget& budget, std::int64_t bytes) {
+  const auto needed = static_cast<std::uint64_t>(bytes);
+  if (needed <= backend.available_bytes()) return;
+  fail(ErrorCode::out_of_memory,
+       "state for {} sequence{} of {} tokens: needs {} on {}, {} available; ask for a smaller context",
+       budget.sequences, budget.sequences == 1 ? "" : "s", budget.context_tokens, human_bytes(needed),
+       backend.info().name, human_bytes(backend.available_bytes()));
+}
+
+std::string list_versions(const Sequence& sequence) {
+  std::string text;
+  for (const Version& version : sequence.versions) {
+    text +=
+        fmt::format("{}{} ({} tokens)", text.empty() ? "" : ", ", version.info.number, version.info.tokens);
+  }
+  return text;
+}
+
+}  // namespace
+
+StateManager::StateManager(StateGeometry geometry, std::vector<Backend*> backends,
+                           std::vector<LayerCapacity> capacities, StateBudget budget)
+    : geometry_(std::move(geometry)), budget_(budget) {
+  require_backends(geometry_, backends, capacities.size());
+  std::vector<PoolSizes> sizes;
+  for (std::size_t i = 0; i < backends.size(); ++i) {
+    sizes.push_back(pool_sizes(geometry_, capacities[i], budget_));
+    require_memory(*backends[i], budget_, sizes[i].bytes);
+  }
+  for (std::size_t i = 0; i < backends.size(); ++i) {
+    places_.emplace_back(*backends[i], geometry_, capacities[i], sizes[i]);
+  }
+}
+
+StateManager::~StateManager() {
+  assert(std::none_of(entries_.begin(), entries_.end(),
+                      [](const Entry& entry) { return entry.sequence && entry.sequence->next; }));
+}
+
+std::vector<StateUsage> StateManager::usage() const {
+  std::vector<StateUsage> all;
+  for (const Place& place : places_) {
+    const SlotPool& slots = place.slots;
+    const PagePool& pages = place.pages;
+    all.push_back({.backend = place.backend->info().name,
+                   .reserved_bytes = slots.reserved_bytes() + pages.reserved_bytes(),
+                   .used_bytes = slots.used() * slots.slot_bytes() + pages.used() * pages.page_stride(),
+                   .slots_total = slots.total(),
+                   .slots_used = slots.used(),
+                   .pages_total = pages.total(),
+                   .pages_used = pages.used()});
+  }
+  return all;
+}
+
+SequenceId StateManager::open(const SequenceOptions& options) {
+  require_homes(options);
+  Sequence sequence;
+  sequence.residency = options.residency;
+  sequence.home = options.home;
+  sequence.pages.resize(geometry_.layers.size());
+  sequence.versions.push_back(zero_version(sequence));
+  ++sequence.next_number;
+  return admit(std::move(sequence));
+}
+
+SequenceId StateManager::fork(SequenceId id) { return admit(Sequence(find_idle(id, "fork it"))); }
+
+StateStep StateManager::begin(SequenceId id, std::int64_t tokens) {
+  Sequence& sequence = find_idle(id, "begin another");
+  require_room(sequence, tokens);
+  Version next = reserve_version(sequence, tokens);
+  std::vector<PageGrowth> growth = reserve_pages(sequence, tokens);
+  // From here on nothing throws.
+  for (std::size_t layer = 0; layer < growth.size(); ++layer) {
+    PageList& pages = sequence.pages[layer];
+    if (growth[layer].copy) pages.replace(pages.size() - 1, std::move(growth[layer].copy));
+    for (BlockRef& page : growth[layer].fresh) pages.append(std::move(page));
+  }
+  sequence.next = std::move(next);
+  return StateStep(*this, sequence);
+}
+
+void StateManager::rollback(SequenceId id, std::int64_t version) {
+  Sequence& sequence = find_idle(id, "roll it back");
+  const Version* target = &find_version(sequence, version);
+  sequence.keep_oldest(target - sequence.versions.data() + 1, geometry_);
+}
+
+void StateManager::reset(SequenceId id) {
+  Sequence& sequence = find_idle(id, "reset it");
+  Version zero = zero_version(sequence);
+  sequence.versions.front() = std::move(zero);
+  sequence.keep_oldest(1, geometry_);
+  ++sequence.next_number;
+}
+
+void StateManager::close(SequenceId id) {
+  find_idle(id, "close it");
+  entries_[id.index].sequence.reset();
+}
+
+std::vector<VersionInfo> StateManager::versions(SequenceId id) const {
+  std::vector<VersionInfo> infos;
+  for (const Version& version : find(id).versions) infos.push_back(version.info);
+  return infos;
+}
+
+std::int64_t StateManager::tokens(SequenceId id) const { return find(id).newest().info.tokens; }
+
+Residency StateManager::residency(SequenceId id) const { return find(id).residency; }
+
+int StateManager::home(SequenceId id, int layer) const {
+  const Sequence& sequence = find(id);
+  require_layer(layer);
+  return sequence.home[layer];
+}
+
+LayerView StateManager::view(SequenceId id, int layer, std::optional<std::int64_t> number) const {
+  const Sequence& sequence = find(id);
+  require_layer(layer);
+  const Version& version = number ? find_version(sequence, *number) : sequence.newest();
+  LayerView view;
+  view.kind = geometry_.layers[layer];
+  view.backend = places_[sequence.home[layer]].backend;
+  view.tokens = version.info.tokens;
+  if (view.kind == LayerKind::recurrent) {
+    view.recurrent = recurrent_view(geometry_, version.slots[layer]);
+    view.conv = conv_view(geometry_, version.slots[layer]);
+  } else {
+    view.pages = sequence.pages[layer].data().first(geometry_.pages_for(version.info.tokens));
+  }
+  return view;
+}
+
+const Sequence& StateManager::find(SequenceId id) const {
+  const bool known = id.index >= 0 && id.index < static_cast<std::int64_t>(entries_.size()) &&
+                     id.generation > 0 && id.generation <= entries_[id.index].generation;
+  if (!known) fail(ErrorCode::not_found, "sequence {} was never opened here", to_string(id));
+  const Entry& entry = entries_[id.index];
+  if (entry.generation != id.generation || !entry.sequence) {
+    fail(ErrorCode::not_found, "sequence {} was closed; open another", to_string(id));
+  }
+  return *entry.sequence;
+}
+
+Sequence& StateManager::find_idle(SequenceId id, std::string_view verb) {
+  find(id);
+  Sequence& sequence = *entries_[id.index].sequence;
+  if (sequence.next) {
+    fail(ErrorCode::invalid_argument,
+         "sequence {} has an open step of {} tokens at {}; commit or drop it to {}", to_string(id),
+         sequence.next->info.tokens - sequence.newest().info.tokens, sequence.newest().info.tokens, verb);
+  }
+  return sequence;
+}
+
+const Version& StateManager::find_version(const Sequence& sequence, std::int64_t number) const {
+  const Version* version = sequence.find(number);
+  if (version == nullptr) {
+    fail(ErrorCode::not_found, "version {} of sequence {} is not kept; kept are {}", number,
+         to_string(sequence.id), list_versions(sequence));
+  }
+  return *version;
+}
+
+void StateManager::require_layer(int layer) const {
+  if (layer < 0 || layer >= layer_count()) {
+    fail(ErrorCode::invalid_argument, "layer {} does not exist: there are {}, from 0", layer, layer_count());
+  }
+}
+
+void StateManager::require_resident(const Sequence& sequence, int layer, int backend, LayerKind kind) const {
+  require_layer(layer);
+  if (geometry_.layers[layer] != kind) {
+    fail(ErrorCode::invalid_argument, "layer {} has state of kind {}, asked for as {}", layer,
+         name(geometry_.layers[layer]), name(kind));
+  }
+  if (backend < 0 || backend >= static_cast<int>(places_.size())) {
+    fail(ErrorCode::invalid_argument, "backend {} does not exist: there are {}, from 0", backend,
+         places_.size());
+  }
+  if (const int home = sequence.home[layer]; home != backend) {
+    fail(ErrorCode::not_resident,
+         "layer {} of sequence {}: its state lives on {}, asked for on {}; run it there or migrate it first",
+         layer, to_string(sequence.id), backend_name(home), backend_name(backend));
+  }
+}
+
+void StateManager::require_homes(const SequenceOptions& options) const {
+  if (options.home.size() != geometry_.layers.size()) {
+    fail(ErrorCode::mismatch, "{} homes for {} layers; give one for each", options.home.size(),
+         layer_count());
+  }
+  std::vector<LayerCapacity> used(places_.size());
+  for (int layer = 0; layer < layer_count(); ++layer) {
+    const int home = options.home[layer];
+    if (home < 0 || home >= static_cast<int>(places_.size())) {
+      fail(ErrorCode::invalid_argument, "home of layer {} is backend {}: there are {}, from 0", layer, home,
+           places_.size());
+    }
+    if (options.residency == Residency::uniform && home != options.home[0]) {
+      fail(ErrorCode::mismatch,
+           "uniform residency: layer 0 lives on {}, layer {} on {}; give all layers one home or ask for "
+           "per_layer",
+           backend_name(options.home[0]), layer, backend_name(home));
+    }
+    const bool recurrent = geometry_.layers[layer] == LayerKind::recurrent;
+    const LayerCapacity& capacity = places_[home].capacity;
+    const std::int64_t room = recurrent ? capacity.recurrent : capacity.kv;
+    if (++(recurrent ? used[home].recurrent : used[home].kv) > room) {
+      fail(ErrorCode::out_of_memory,
+           "layer {} on {}: there is room for {} {} layers of a sequence there; move some away", layer,
+           backend_name(home), room, name(geometry_.layers[layer]));
+    }
+  }
+}
+
+void StateManager::require_room(const Sequence& sequence, std::int64_t tokens) const {
+  if (tokens < 1) fail(ErrorCode::invalid_argument, "a step of {} tokens: expected at least 1", tokens);
+  const std::int64_t position = sequence.newest().info.tokens;
+  if (tokens > budget_.context_tokens - position) {
+    fail(ErrorCode::invalid_argument,
+         "sequence {} has {} tokens, {} more were asked for: its context is limited to {}",
+         to_string(sequence.id), position, tokens, budget_.context_tokens);
+  }
+}
+
+/// Of 0 tokens; the next number is for the caller to take.
+Version StateManager::zero_version(const Sequence& sequence) const {
+  Version version{{.number = sequence.next_number, .tokens = 0},
+                  std::vector<BlockRef>(geometry_.layers.size())};
+  for (int layer = 0; layer < layer_count(); ++layer) {
+    if (geometry_.layers[layer] == LayerKind::recurrent) {
+      version.slots[layer] = places_[sequence.home[layer]].slots.zero();
+    }
+  }
+  return version;
+}
+
+SequenceId StateManager::admit(Sequence sequence) {
+  auto entry = std::find_if(entries_.begin(), entries_.end(), [](const Entry& e) { return !e.sequence; });
+  if (entry == entries_.end()) {
+    if (static_cast<std::int64_t>(entries_.size()) == budget_.sequences) {
+      fail(ErrorCode::out_of_memory,
+           "all {} sequences of the state budget are open; close one or ask for more", budget_.sequences);
+    }
+    entry = entries_.emplace(entry);
+  }
+  auto held = std::make_unique<Sequence>(std::move(sequence));
+  held->id = {.index = entry - entries_.begin(), .generation = ++entry->generation};
+  entry->sequence = std::move(held);
+  return entry->sequence->id;
+}
+
+Version StateManager::reserve_version(const Sequence& sequence, std::int64_t tokens) {
+  Version next{{.number = sequence.next_number, .tokens = sequence.newest().info.tokens + tokens},
+               std::vector<BlockRef>(geometry_.layers.size())};
+  for (int layer = 0; layer < layer_count(); ++layer) {
+    if (geometry_.layers[layer] == LayerKind::recurrent) {
+      next.slots[layer] = places_[sequence.home[layer]].slots.acquire();
+    }
+  }
+  return next;
+}
+
+/// Also makes room in the lists themselves, which nobody can see.
+std::vector<StateManager::PageGrowth> StateManager::reserve_pages(Sequence& sequence, std::int64_t tokens) {
+  sequence.versions.reserve(sequence.versions.size() + 1);
+  std::vector<PageGrowth> growth(geometry_.layers.size());
+  for (int layer = 0; layer < layer_count(); ++layer) {
+    if (geometry_.layers[layer] != LayerKind::kv) continue;
+    const std::int64_t position = sequence.newest().info.tokens;
+    const std::int64_t pages = geometry_.pages_for(position + tokens);
+    PagePool& pool = places_[sequence.home[layer]].pages;
+    PageList& list = sequence.pages[layer];
+    list.reserve(pages);
+    for (std::int64_t page = list.size(); page < pages; ++page) growth[layer].fresh.push_back(pool.acquire());
+    // Only the last page can be both there already and written by this step.
+    if (position % geometry_.kv.page_tokens == 0 || !list[list.size() - 1].shared()) continue;
+    growth[layer].copy = pool.acquire();
+    pool.copy(growth[layer].copy, list[list.size() - 1]);
+  }
+  return growth;
+}
+
+}  // namespace tandem

@@ -1,0 +1,178 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/backend.hpp"
+#include "state/budget.hpp"
+#include "state/geometry.hpp"
+#include "state/page_pool.hpp"
+#include "state/sequence.hpp"
+#include "state/slot_pool.hpp"
+#include "state/state_step.hpp"
+
+namespace tandem {
+
+/// What the state takes on one backend. Zero slots are counted as reserved and never as used: with all
+/// sequences closed, whatever is called used is 0.
+struct StateUsage {
+  std::string backend;
+  std::int64_t reserved_bytes = 0;  ///< allocated at construction
+  std::int64_t used_bytes = 0;      ///< of it, holding some sequence's state
+  std::int64_t slots_total = 0;
+  std::int64_t slots_used = 0;
+  std::int64_t pages_total = 0;
+  std::int64_t pages_used = 0;
+
+  bool operator==(const StateUsage&) const = default;
+};
+
+/// One layer of a kept version, to read. The tensors are for a recurrent layer, the pages for a kv layer: as
+/// many as `tokens` positions need, the rest of the last one belongs to nobody.
+struct LayerView {
+  LayerKind kind = LayerKind::recurrent;
+  Backend* backend = nullptr;  ///< in whose memory it is
+  std::int64_t tokens = 0;
+  ConstTensor recurrent;
+  ConstTensor conv;
+  std::span<void* const> pages;
+};
+
+/// Remembers sequences: what each layer knows of the tokens so far, where that is, and a few versions of it.
+///
+/// A recurrent layer's state is a version in a slot. A step reads the slots of version n and writes other
+/// slots; commit, abort, rollback and fork change indices and copy nothing. Keys and values are in pages that
+/// only ever grow; a version of them is a number of tokens. A page that several sequences share is copied
+/// when one of them is about to write into it, and not before.
+///
+/// Every verb either does all it says or throws tandem::Error and changes nothing. A sequence has one open
+/// step at most; while it has, begin, fork, rollback, reset and close of it throw Error(invalid_argument),
+/// and everything else works. Every verb throws Error(not_found) for a sequence that is not open
+/// ("sequence 3.7 was closed").
+///
+/// All memory is allocated by the constructor, so that a sequence once admitted cannot fail for want of it
+/// (budget.hpp has the rule and the proof).
+///
+/// Not thread-safe: one thread at a time for a manager, its steps, and its backends. Neither copied nor
+/// moved, as steps point to it.
+class StateManager {
+ public:
+  /// backends[i] may hold the state of as many layers of a sequence as capacities[i] says.
+  ///
+  /// Compares what that takes with Backend::available_bytes() of each backend before it allocates anything,
+  /// then allocates and writes the zero slots. Throws Error(out_of_memory) with the budget and both numbers,
+  /// Error(invalid_argument) for a geometry, capacity or budget without meaning, Error(mismatch) when a
+  /// backend computes in another element type or the two lists differ in length, and what the backends throw.
+  ///
+  /// The backends outlive the manager.
+  StateManager(StateGeometry geometry, std::vector<Backend*> backends, std::vector<LayerCapacity> capacities,
+               StateBudget budget);
+  StateManager(const StateManager&) = delete;
+  StateManager& operator=(const StateManager&) = delete;
+  /// REQUIRES: no step is open. Open sequences are closed.
+  ~StateManager();
+
+  const StateGeometry& geometry() const { return geometry_; }
+  const StateBudget& budget() const { return budget_; }
+  /// One entry per backend, in their order.
+  std::vector<StateUsage> usage() const;
+
+  /// A sequence of 0 tokens: version 0, every recurrent layer at the zero slot, no pages.
+  /// Throws Error(mismatch) when there is not one home per layer, or residency is uniform and the homes are
+  /// not; Error(invalid_argument) when a home is no backend; Error(out_of_memory) when the budget's sequences
+  /// are all open, or more layers are to live on a backend than it has room for.
+  SequenceId open(const SequenceOptions& options);
+
+  /// Another sequence with the same homes, tokens and kept versions. Copies no state; from here on both go
+  /// their own ways. Throws Error(out_of_memory) when the budget's sequences are all open.
+  SequenceId fork(SequenceId id);
+
+  /// Starts the step of the next `tokens` tokens, at least 1. Reserves all that it may need first: a slot per
+  /// recurrent layer, the new pages, and a copy of the last page where it is partly filled and shared. Throws
+  /// Error(invalid_argument) when the context would be exceeded, with the numbers, and what Backend::copy
+  /// throws.
+  StateStep begin(SequenceId id, std::int64_t tokens);
+
+  /// Returns to a kept version: it becomes the newest, later ones are forgotten and their slots and pages
+  /// given back. To the newest: no effect. Throws Error(not_found) listing the kept versions when it is not
+  /// one of them.
+  void rollback(SequenceId id, std::int64_t version);
+
+  /// Back to 0 tokens, as freshly opened, except that the version has the next number instead of 0.
+  void reset(SequenceId id);
+
+  /// Gives back everything. The id is stale from here on.
+  void close(SequenceId id);
+
+  /// The kept versions, oldest first; at least one.
+  std::vector<VersionInfo> versions(SequenceId id) const;
+  /// Of the newest version.
+  std::int64_t tokens(SequenceId id) const;
+  Residency residency(SequenceId id) const;
+  /// Index of the backend where the layer's state lives. Throws Error(invalid_argument) when there is no such
+  /// layer.
+  int home(SequenceId id, int layer) const;
+
+  /// A layer of a kept version, of the newest unless `version` says another. A step that is open is not seen.
+  /// Throws Error(invalid_argument) when there is no such layer, Error(not_found) when the version is not
+  /// kept. Valid until a verb changes the sequence.
+  LayerView view(SequenceId id, int layer, std::optional<std::int64_t> version = {}) const;
+
+ private:
+  friend class StateStep;
+
+  /// What the manager has on one backend.
+  struct Place {
+    Place(Backend& where, const StateGeometry& geometry, const LayerCapacity& room, const PoolSizes& sizes)
+        : backend(&where),
+          capacity(room),
+          slots(where, geometry, sizes.slots),
+          pages(where, geometry, sizes.pages) {}
+
+    Backend* backend;
+    LayerCapacity capacity;
+    SlotPool slots;
+    PagePool pages;
+  };
+
+  struct Entry {
+    std::int64_t generation = 0;
+    std::unique_ptr<Sequence> sequence;
+  };
+
+  /// What a step adds to the pages of one layer.
+  struct PageGrowth {
+    BlockRef copy;  ///< takes the last page's place; empty when that is not needed
+    std::vector<BlockRef> fresh;
+  };
+
+  const std::string& backend_name(int backend) const { return places_[backend].backend->info().name; }
+  int layer_count() const { return static_cast<int>(geometry_.layers.size()); }
+
+  const Sequence& find(SequenceId id) const;
+  /// find(), and throws when a step is open: `verb` cannot be done then.
+  Sequence& find_idle(SequenceId id, std::string_view verb);
+  const Version& find_version(const Sequence& sequence, std::int64_t number) const;
+  void require_layer(int layer) const;
+  void require_resident(const Sequence& sequence, int layer, int backend, LayerKind kind) const;
+  void require_homes(const SequenceOptions& options) const;
+  void require_room(const Sequence& sequence, std::int64_t tokens) const;
+
+  Version zero_version(const Sequence& sequence) const;
+  SequenceId admit(Sequence sequence);
+  Version reserve_version(const Sequence& sequence, std::int64_t tokens);
+  std::vector<PageGrowth> reserve_pages(Sequence& sequence, std::int64_t tokens);
+
+  StateGeometry geometry_;
+  StateBudget budget_;
+  std::deque<Place> places_;    ///< by backend; a deque, as pools stay where they are
+  std::vector<Entry> entries_;  ///< by index of SequenceId; after places_, as blocks go back to their pools
+};
+
+}  // namespace tandem
