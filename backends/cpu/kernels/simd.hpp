@@ -1,0 +1,100 @@
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+
+#include "core/reduce.hpp"
+
+/// Vectors of f32 as wide as the instruction set that this source is compiled for. gcc's vector extension
+/// does all but the fma (which it would leave as a product and a sum: contraction is off) and the partial
+/// loads. Everything is static and in the namespace of the instruction set: no symbol of one may serve
+/// another (README.md).
+namespace tandem::cpu::TANDEM_ISA::simd {
+
+#if defined(__AVX512F__)
+inline constexpr int kWidth = 16;
+#elif defined(__AVX2__) && defined(__FMA__)
+inline constexpr int kWidth = 8;
+#else
+inline constexpr int kWidth = 4;
+#endif
+
+typedef float Vec __attribute__((vector_size(kWidth * 4)));
+typedef std::int32_t IntVec __attribute__((vector_size(kWidth * 4)));
+typedef std::uint32_t UintVec __attribute__((vector_size(kWidth * 4)));
+typedef float UnalignedVec __attribute__((vector_size(kWidth * 4), aligned(4), may_alias));
+typedef std::uint32_t UnalignedUintVec __attribute__((vector_size(kWidth * 4), aligned(2), may_alias));
+
+TANDEM_FN Vec load(const float* p) { return *reinterpret_cast<const UnalignedVec*>(p); }
+TANDEM_FN void store(float* p, Vec v) { *reinterpret_cast<UnalignedVec*>(p) = v; }
+TANDEM_FN Vec splat(float x) { return x - Vec{}; }
+
+TANDEM_FN Vec fma(Vec a, Vec b, Vec c) {
+#if defined(__AVX512F__)
+  return _mm512_fmadd_ps(a, b, c);
+#elif defined(__AVX2__) && defined(__FMA__)
+  return _mm256_fmadd_ps(a, b, c);
+#else
+  Vec r;
+  for (int i = 0; i < kWidth; ++i) r[i] = num::fma(a[i], b[i], c[i]);
+  return r;
+#endif
+}
+
+/// The elements with even (odd) index of the concatenation of a and b, in order.
+TANDEM_FN Vec evens(Vec a, Vec b) {
+#if defined(__AVX512F__)
+  return __builtin_shuffle(a, b, IntVec{0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30});
+#elif defined(__AVX2__) && defined(__FMA__)
+  return __builtin_shuffle(a, b, IntVec{0, 2, 4, 6, 8, 10, 12, 14});
+#else
+  return __builtin_shuffle(a, b, IntVec{0, 2, 4, 6});
+#endif
+}
+TANDEM_FN Vec odds(Vec a, Vec b) {
+#if defined(__AVX512F__)
+  return __builtin_shuffle(a, b, IntVec{1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31});
+#elif defined(__AVX2__) && defined(__FMA__)
+  return __builtin_shuffle(a, b, IntVec{1, 3, 5, 7, 9, 11, 13, 15});
+#else
+  return __builtin_shuffle(a, b, IntVec{1, 3, 5, 7});
+#endif
+}
+
+/// Sums of neighbours: element i is x[2i] + x[2i+1] of the concatenation.
+TANDEM_FN Vec add_neighbours(Vec a, Vec b) { return evens(a, b) + odds(a, b); }
+
+/// Element l is v[(l + offset) mod kWidth].
+template <int offset>
+TANDEM_FN Vec rotated(Vec v) {
+#if defined(__AVX512F__)
+  constexpr IntVec kIota = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+#elif defined(__AVX2__) && defined(__FMA__)
+  constexpr IntVec kIota = {0, 1, 2, 3, 4, 5, 6, 7};
+#else
+  constexpr IntVec kIota = {0, 1, 2, 3};
+#endif
+  return __builtin_shuffle(v, (kIota + offset) & (kWidth - 1));
+}
+
+/// The 32 lanes of a reduction, joined as num::join_lanes does: first whole vectors, then the halves of one.
+TANDEM_FN float join_lanes(Vec* lanes) {
+#pragma GCC unroll 4
+  for (int count = num::kLanes / kWidth; count > 1; count /= 2) {
+#pragma GCC unroll 4
+    for (int i = 0; i < count / 2; ++i) lanes[i] = lanes[i] + lanes[i + count / 2];
+  }
+  Vec v = lanes[0];
+  if constexpr (kWidth >= 16) v = v + rotated<8>(v);
+  if constexpr (kWidth >= 8) v = v + rotated<4>(v);
+  v = v + rotated<2>(v);
+  v = v + rotated<1>(v);
+  return v[0];
+}
+
+/// The f32 of the even (low half) and odd (high half) elements of 2 * kWidth bf16.
+TANDEM_FN Vec even_bf16(UintVec pairs) { return (Vec)(pairs << 16); }
+TANDEM_FN Vec odd_bf16(UintVec pairs) { return (Vec)(pairs & 0xffff0000u); }
+
+}  // namespace tandem::cpu::TANDEM_ISA::simd
