@@ -1,0 +1,166 @@
+#include "graph/executor.hpp"
+
+#include <algorithm>
+
+#include "core/error.hpp"
+#include "graph/rope.hpp"
+
+namespace tandem {
+
+/// The actual tensors of one step, seen from one backend.
+class Executor::StepBindings final : public Bindings {
+ public:
+  StepBindings(const Executor& executor, const Batch& batch) : executor_(executor), batch_(batch) {}
+
+  void at(int backend) { backend_ = backend; }
+
+  ConstTensor read(ValueId value) const override { return executor_.tensor(backend_, value, batch_); }
+  Tensor write(ValueId value) const override { return executor_.tensor(backend_, value, batch_); }
+  ConstTensor weight(WeightId weight) const override { return executor_.residents_.get(backend_, weight); }
+
+  std::span<const ConvSegment> conv_segments(int layer) const override {
+    conv_.clear();
+    for (const SequenceRows& s : batch_.sequences) {
+      conv_.push_back({s.range, s.state->conv_in(layer, backend_), s.state->conv_out(layer, backend_)});
+    }
+    return conv_;
+  }
+  std::span<const DeltaSegment> delta_segments(int layer) const override {
+    delta_.clear();
+    for (const SequenceRows& s : batch_.sequences) {
+      delta_.push_back(
+          {s.range, s.state->recurrent_in(layer, backend_), s.state->recurrent_out(layer, backend_)});
+    }
+    return delta_;
+  }
+  std::span<const KvSegment> kv_segments(int layer) const override {
+    kv_.clear();
+    for (const SequenceRows& s : batch_.sequences) {
+      kv_.push_back({s.range, s.state->position(), s.state->pages(layer, backend_)});
+    }
+    return kv_;
+  }
+  ConstTensor rope_cos() const override { return rope(executor_.rope_cos_); }
+  ConstTensor rope_sin() const override { return rope(executor_.rope_sin_); }
+
+ private:
+  ConstTensor rope(const std::vector<Buffer>& tables) const {
+    const auto b = static_cast<std::size_t>(backend_);
+    return {tables[b].data(), executor_.backends_[b]->info().real,
+            Shape{executor_.rope_positions_, executor_.model_.graph().rotary_pairs()}};
+  }
+
+  const Executor& executor_;
+  const Batch& batch_;
+  int backend_ = 0;
+  mutable std::vector<ConvSegment> conv_;
+  mutable std::vector<DeltaSegment> delta_;
+  mutable std::vector<KvSegment> kv_;
+};
+
+Executor::Executor(const Model& model, const Plan& plan, std::vector<Backend*> backends,
+                   const Residents& residents, const StepLimits& limits, std::int64_t context_tokens)
+    : model_(model),
+      plan_(plan),
+      backends_(std::move(backends)),
+      residents_(residents),
+      limits_(limits),
+      workspace_(model.graph(), plan, backends_, limits) {
+  if (model.graph().rotary_pairs() > 0) make_rope(context_tokens);
+}
+
+void Executor::upload_real(int backend, void* to, std::span<const double> values) const {
+  Backend& target = *backends_[static_cast<std::size_t>(backend)];
+  if (target.info().real == DType::f64) return target.upload(to, values.data(), values.size_bytes());
+  const std::vector<float> rounded(values.begin(), values.end());
+  target.upload(to, rounded.data(), rounded.size() * sizeof(float));
+}
+
+void Executor::make_rope(std::int64_t context_tokens) {
+  const std::int64_t pairs = model_.graph().rotary_pairs();
+  const std::int64_t elements = checked_mul(context_tokens, pairs, "rotary table");
+  const RopeTable table = make_rope_table(context_tokens, pairs, model_.config().rope_theta);
+  rope_positions_ = context_tokens;
+  for (std::size_t b = 0; b < backends_.size(); ++b) {
+    const std::size_t bytes = static_cast<std::size_t>(elements) * size_of(backends_[b]->info().real);
+    rope_cos_.push_back(backends_[b]->allocate(bytes));
+    rope_sin_.push_back(backends_[b]->allocate(bytes));
+    upload_real(static_cast<int>(b), rope_cos_[b].data(), table.cos);
+    upload_real(static_cast<int>(b), rope_sin_[b].data(), table.sin);
+  }
+}
+
+Tensor Executor::tensor(int backend, ValueId id, const Batch& batch) const {
+  const Value& value = model_.graph().value(id);
+  const std::int64_t rows = value.rows == Rows::tokens ? batch.tokens : batch.outputs;
+  void* data = workspace_.at(backend, id);
+  if (value.type == ValueType::index) return {data, DType::i32, Shape{rows}};
+  return {data, backends_[static_cast<std::size_t>(backend)]->info().real, Shape{rows, value.width}};
+}
+
+void Executor::upload_input(const InputData& input) const {
+  for (std::size_t b = 0; b < backends_.size(); ++b) {
+    const int backend = static_cast<int>(b);
+    if (!workspace_.has(backend, input.value)) continue;
+    void* to = workspace_.at(backend, input.value);
+    if (input.host.dtype == DType::i32) {
+      backends_[b]->upload(to, input.host.data, static_cast<std::size_t>(input.host.bytes()));
+    } else {
+      const float* values = input.host.row<float>(0);
+      upload_real(backend, to, std::vector<double>(values, values + input.host.shape.elements()));
+    }
+  }
+}
+
+void Executor::cross(const Crossing& crossing, const Batch& batch) {
+  const Tensor from = tensor(crossing.from, crossing.value, batch);
+  const Tensor to = tensor(crossing.to, crossing.value, batch);
+  const auto bytes = static_cast<std::size_t>(from.bytes());
+  staging_.resize(std::max(staging_.size(), bytes));
+  backends_[static_cast<std::size_t>(crossing.from)]->download(staging_.data(), from.data, bytes);
+  backends_[static_cast<std::size_t>(crossing.to)]->upload(to.data, staging_.data(), bytes);
+  backends_[static_cast<std::size_t>(crossing.to)]->synchronize();  // the staging memory is used again
+  crossed_bytes_ += bytes;
+}
+
+void Executor::show(const Node& node, int backend, const Batch& batch, const Probe& probe) const {
+  for (ValueId id : node.writes) {
+    const Tensor value = tensor(backend, id, batch);
+    std::vector<std::byte> copy(static_cast<std::size_t>(value.bytes()));
+    backends_[static_cast<std::size_t>(backend)]->download(copy.data(), value.data, copy.size());
+    probe(node, model_.graph().value(id), ConstTensor(copy.data(), value.dtype, value.shape));
+  }
+}
+
+void Executor::run(const Batch& batch, const Probe& probe) {
+  for (const InputData& input : batch.inputs) upload_input(input);
+  StepBindings bindings(*this, batch);
+  const std::vector<Node>& nodes = model_.graph().nodes();
+  for (std::size_t n = 0; n < nodes.size(); ++n) {
+    // The head's rows are those whose logits are wanted; in the middle of a prompt there are none.
+    if (batch.outputs == 0 && nodes[n].part == Part::head) continue;
+    const int backend = plan_.node_backend[n];
+    for (const Crossing& crossing : plan_.crossings[n]) cross(crossing, batch);
+    bindings.at(backend);
+    backends_[static_cast<std::size_t>(backend)]->submit(nodes[n].bind(bindings));
+    if (probe) show(nodes[n], backend, batch, probe);
+  }
+  for (Backend* backend : backends_) backend->synchronize();
+}
+
+std::vector<float> Executor::read(ValueId id, std::int64_t rows) const {
+  const Value& value = model_.graph().value(id);
+  const int backend = plan_.node_backend.back();
+  Backend& source = *backends_[static_cast<std::size_t>(backend)];
+  std::vector<float> result(static_cast<std::size_t>(rows * value.width));
+  if (source.info().real == DType::f32) {
+    source.download(result.data(), workspace_.at(backend, id), result.size() * sizeof(float));
+    return result;
+  }
+  std::vector<double> wide(result.size());
+  source.download(wide.data(), workspace_.at(backend, id), wide.size() * sizeof(double));
+  std::transform(wide.begin(), wide.end(), result.begin(), [](double x) { return static_cast<float>(x); });
+  return result;
+}
+
+}  // namespace tandem

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "core/backend.hpp"
+#include "graph/model.hpp"
+#include "graph/plan.hpp"
+#include "graph/residents.hpp"
+#include "graph/workspace.hpp"
+#include "state/state_step.hpp"
+
+namespace tandem {
+
+/// One sequence's rows of a batch and its open step.
+struct SequenceRows {
+  StateStep* state = nullptr;
+  RowRange range;
+};
+
+/// Host data of an input value: f32 for real values, i32 for indices, [rows, width].
+struct InputData {
+  ValueId value{};
+  ConstTensor host;
+};
+
+struct Batch {
+  std::int64_t tokens = 0;
+  std::int64_t outputs = 0;
+  std::span<const SequenceRows> sequences;
+  std::span<const InputData> inputs;
+};
+
+/// Sees every value right after the node that wrote it, as a host copy in the backend's own element type.
+using Probe = std::function<void(const Node& node, const Value& value, const ConstTensor& host)>;
+
+/// Runs a plan: binds each node's operator to memory, moves what crosses, submits. Knows backends only as the
+/// interface. Model, plan, backends and residents outlive it. Not thread-safe.
+class Executor {
+ public:
+  /// Allocates the workspace and the rotary tables for `context_tokens` positions. Throws
+  /// Error(out_of_memory).
+  Executor(const Model& model, const Plan& plan, std::vector<Backend*> backends, const Residents& residents,
+           const StepLimits& limits, std::int64_t context_tokens);
+
+  /// Runs all nodes and waits for them. REQUIRES: tokens and outputs within the limits. On an Error the
+  /// sequences' steps are still open and must be aborted.
+  void run(const Batch& batch, const Probe& probe = {});
+
+  /// The first `rows` rows of a value after run(), as f32. REQUIRES: an output of the last node.
+  std::vector<float> read(ValueId value, std::int64_t rows) const;
+
+  const StepLimits& limits() const { return limits_; }
+  std::int64_t workspace_bytes(int backend) const { return workspace_.bytes(backend); }
+  /// Bytes that crossed between backends since construction.
+  std::uint64_t crossed_bytes() const { return crossed_bytes_; }
+
+ private:
+  class StepBindings;
+
+  void upload_input(const InputData& input) const;
+  void upload_real(int backend, void* to, std::span<const double> values) const;
+  void make_rope(std::int64_t context_tokens);
+  void cross(const Crossing& crossing, const Batch& batch);
+  void show(const Node& node, int backend, const Batch& batch, const Probe& probe) const;
+  Tensor tensor(int backend, ValueId value, const Batch& batch) const;
+
+  const Model& model_;
+  const Plan& plan_;
+  std::vector<Backend*> backends_;
+  const Residents& residents_;
+  StepLimits limits_;
+  Workspace workspace_;
+  std::int64_t rope_positions_ = 0;
+  std::vector<Buffer> rope_cos_, rope_sin_;  ///< by backend
+  std::vector<std::byte> staging_;           ///< for crossings
+  std::uint64_t crossed_bytes_ = 0;
+};
+
+}  // namespace tandem

@@ -1,0 +1,46 @@
+#include "graph/fingerprint.hpp"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "core/error.hpp"
+
+namespace tandem {
+namespace {
+
+constexpr std::int64_t kSampleBytes = 2048;
+
+struct Release {
+  void operator()(XXH3_state_t* state) const { XXH3_freeState(state); }
+};
+
+void add(XXH3_state_t& state, const void* data, std::int64_t bytes) {
+  XXH3_128bits_update(&state, data, static_cast<std::size_t>(bytes));
+}
+
+void add_samples(XXH3_state_t& state, const ConstTensor& weight) {
+  const auto* bytes = static_cast<const unsigned char*>(weight.data);
+  const std::int64_t sample = std::min(kSampleBytes, weight.bytes());
+  add(state, bytes, sample);
+  add(state, bytes + weight.bytes() - sample, sample);
+}
+
+}  // namespace
+
+std::string fingerprint_of(const Graph& graph, std::span<const HostTensor> weights) {
+  const std::unique_ptr<XXH3_state_t, Release> state(XXH3_createState());
+  XXH3_128bits_reset(state.get());
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    const ConstTensor& weight = weights[i].view;
+    const std::string line =
+        fmt::format("{} {} {}\n", graph.weights()[i].name, to_string(weight.shape), name(weight.dtype));
+    add(*state, line.data(), static_cast<std::int64_t>(line.size()));
+    add_samples(*state, weight);
+  }
+  const XXH128_hash_t hash = XXH3_128bits_digest(state.get());
+  return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
+}
+
+}  // namespace tandem

@@ -1,0 +1,88 @@
+#include "graph/model.hpp"
+
+#include <algorithm>
+
+#include "core/error.hpp"
+#include "core/io/checkpoint.hpp"
+#include "graph/fingerprint.hpp"
+#include "graph/qwen35.hpp"
+#include "graph/widen.hpp"
+
+namespace tandem {
+namespace {
+
+/// A text-only save names its tensors "model.x", a multimodal one "model.language_model.x"; the head stands
+/// alone.
+std::vector<std::string> candidate_names(const std::string& name) {
+  if (name.starts_with("lm_head.")) return {name, "model." + name, "model.language_model." + name};
+  return {"model.language_model." + name, "model." + name};
+}
+
+HostTensor find_tensor(const Checkpoint& checkpoint, const std::string& directory, const std::string& name) {
+  const std::vector<std::string> candidates = candidate_names(name);
+  for (const std::string& candidate : candidates) {
+    if (checkpoint.contains(candidate)) return checkpoint.tensor(candidate);
+  }
+  fail(ErrorCode::not_found, "{}: tensor '{}' is missing (looked for {})", directory, name,
+       fmt::join(candidates, ", "));
+}
+
+/// The convolution's weight is stored [C, 1, K].
+HostTensor without_middle(HostTensor tensor) {
+  const Shape& shape = tensor.view.shape;
+  if (shape.rank == 3 && shape[1] == 1)
+    tensor.view = {tensor.view.data, tensor.view.dtype, Shape{shape[0], shape[2]}};
+  return tensor;
+}
+
+HostTensor as_needed(const Weight& weight, HostTensor tensor) {
+  tensor = without_middle(std::move(tensor));
+  const DType type = tensor.view.dtype;
+  if (tensor.view.shape != weight.shape) {
+    fail(ErrorCode::mismatch, "tensor '{}' is {}, the configuration asks for {}", weight.name,
+         to_string(tensor.view.shape), to_string(weight.shape));
+  }
+  if (type != DType::f32 && type != DType::bf16 && type != DType::f16) {
+    fail(ErrorCode::mismatch, "tensor '{}' is {}, expected f32, bf16 or f16", weight.name, name(type));
+  }
+  const bool in_place = type == DType::f32 || (weight.kind == WeightKind::matrix && type == DType::bf16);
+  return in_place ? tensor : widen_to_f32(tensor.view);
+}
+
+}  // namespace
+
+Model::Model(ModelConfig config, Graph graph, const WeightSource& source, const WeightProgress& progress)
+    : config_(std::move(config)), graph_(std::move(graph)) {
+  for (const Weight& weight : graph_.weights()) {
+    weights_.push_back(as_needed(weight, source(weight)));
+    if (progress) progress(weights_.size(), graph_.weights().size());
+  }
+  fingerprint_ = fingerprint_of(graph_, weights_);
+}
+
+std::shared_ptr<const Model> Model::open(const std::filesystem::path& directory,
+                                         const WeightProgress& progress) {
+  ModelConfig config = load_model_config(directory);
+  const Checkpoint checkpoint = Checkpoint::open(directory);
+  const auto source = [&](const Weight& weight) {
+    return find_tensor(checkpoint, directory.string(), weight.name);
+  };
+  Graph graph = build_model_graph(config);
+  return std::make_shared<const Model>(std::move(config), std::move(graph), source, progress);
+}
+
+std::int64_t Model::weight_bytes() const {
+  std::int64_t bytes = 0;
+  for (const HostTensor& weight : weights_) bytes += weight.view.bytes();
+  return bytes;
+}
+
+std::int64_t Model::parameters() const { return parameter_count(graph_); }
+
+std::int64_t parameter_count(const Graph& graph) {
+  std::int64_t count = 0;
+  for (const Weight& weight : graph.weights()) count += weight.shape.elements();
+  return count;
+}
+
+}  // namespace tandem

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "core/io/model_config.hpp"
+#include "core/tensor.hpp"
+#include "graph/graph.hpp"
+
+namespace tandem {
+
+/// Where weights come from, by their name in the graph. The returned tensor has any supported element type.
+using WeightSource = std::function<HostTensor(const Weight&)>;
+
+/// Called while weights are looked up: how many of how many.
+using WeightProgress = std::function<void(std::size_t done, std::size_t total)>;
+
+/// A model's graph and weights in host memory; which backend holds which is not its business. Immutable, safe
+/// to use from several threads.
+class Model {
+ public:
+  /// Opens a Hugging Face directory (config.json and safetensors). Every weight of the graph is looked up and
+  /// its shape checked; the data stay in the file mapping. Throws what load_model_config and Checkpoint::open
+  /// throw, Error(not_found) for a missing tensor, Error(mismatch) for a wrong shape or type.
+  static std::shared_ptr<const Model> open(const std::filesystem::path& directory,
+                                           const WeightProgress& progress = {});
+
+  /// A model from any source of weights. Throws as above.
+  Model(ModelConfig config, Graph graph, const WeightSource& source, const WeightProgress& progress = {});
+
+  const ModelConfig& config() const { return config_; }
+  const Graph& graph() const { return graph_; }
+  const HostTensor& weight(WeightId id) const { return weights_[static_cast<std::size_t>(id)]; }
+
+  /// Of all weights as the backends get them.
+  std::int64_t weight_bytes() const;
+  std::int64_t parameters() const;
+  /// XXH3 of the configuration's sizes and of names, shapes and types of all weights, with samples of their
+  /// data: tells models apart cheaply, and is no proof against tampering. 32 hexadecimal digits.
+  const std::string& fingerprint() const { return fingerprint_; }
+
+ private:
+  ModelConfig config_;
+  Graph graph_;
+  std::vector<HostTensor> weights_;
+  std::string fingerprint_;
+};
+
+/// Sum of the sizes of a graph's weights, without having them.
+std::int64_t parameter_count(const Graph& graph);
+
+}  // namespace tandem

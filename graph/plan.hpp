@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/backend.hpp"
+#include "graph/model.hpp"
+#include "graph/placement.hpp"
+#include "state/geometry.hpp"
+
+namespace tandem {
+
+/// A value that crosses from one backend to another before a node runs.
+struct Crossing {
+  ValueId value{};
+  int from = 0;
+  int to = 0;
+};
+
+/// What one (layer, part) takes and why it is where it is: a line of the printed plan.
+struct PlanLine {
+  int layer = kNoLayer;
+  Part part = Part::embedding;
+  int backend = 0;
+  std::int64_t weight_bytes = 0;
+  std::int64_t state_bytes = 0;  ///< of one sequence over the whole context
+  std::string reason;
+};
+
+/// A graph with a backend for every node: what runs where, what crosses, who holds which state. Plain data.
+struct Plan {
+  std::vector<int> node_backend;                 ///< by node
+  std::vector<std::vector<Crossing>> crossings;  ///< by node: before it runs
+  std::vector<int> state_home;                   ///< by layer
+  std::vector<PlanLine> lines;                   ///< in order of execution
+  std::vector<std::string> backend_names;
+  std::int64_t crossing_bytes_per_token = 0;
+  std::int64_t crossings_per_step = 0;
+};
+
+/// Places every node of the graph. `context_tokens` is for the state's bytes in the lines.
+Plan make_plan(const Graph& graph, const Model& model, const StateGeometry& geometry,
+               const Placement& placement, std::vector<std::string> backend_names,
+               std::int64_t context_tokens);
+
+/// The plan as a table for people: a line for each run of layers that look alike, and totals.
+std::string to_text(const Plan& plan);
+
+}  // namespace tandem

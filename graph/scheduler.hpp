@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/text/token.hpp"
+#include "graph/executor.hpp"
+#include "state/state_manager.hpp"
+
+namespace tandem {
+
+/// Which tokens of a step need logits.
+enum class Outputs : std::uint8_t { none, last, all };
+
+/// The next tokens of one sequence.
+struct SequenceTokens {
+  SequenceId sequence;
+  std::span<const TokenId> tokens;
+  Outputs outputs = Outputs::last;
+};
+
+/// Takes steps: a batch of sequences, each with any number of tokens, through all layers, as one transaction.
+/// What a sequence computes does not depend on which others are in the batch. Not thread-safe.
+class Scheduler {
+ public:
+  /// All outlive the scheduler. The plan's backends are the state manager's, in the same order.
+  Scheduler(const Model& model, StateManager& state, Executor& executor);
+
+  /// Runs the tokens and commits: every sequence has a new version. Returns the wanted logits of each
+  /// sequence, [rows, vocab]. On an Error no sequence has changed: Error(invalid_argument) for an id outside
+  /// the vocabulary, no tokens, a sequence given twice, or more rows than the limits allow; otherwise what
+  /// state and backends throw.
+  std::vector<std::vector<float>> step(std::span<const SequenceTokens> batch, const Probe& probe = {});
+
+  const StepLimits& limits() const { return executor_.limits(); }
+  std::int64_t vocab_size() const { return vocab_size_; }
+
+ private:
+  void check(std::span<const SequenceTokens> batch) const;
+
+  StateManager& state_;
+  Executor& executor_;
+  ValueId ids_, positions_, output_rows_, logits_;
+  std::int64_t vocab_size_;
+};
+
+}  // namespace tandem
