@@ -1,0 +1,129 @@
+#include "tools/command.hpp"
+
+#include <cctype>
+#include <cstdio>
+#include <cstdlib>
+
+#include "tools/progress.hpp"
+
+namespace tandem::tools {
+
+int exit_code(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::invalid_argument:
+      return 2;
+    case ErrorCode::not_found:
+      return 3;
+    case ErrorCode::unsupported:
+      return 4;
+    case ErrorCode::mismatch:
+      return 5;
+    case ErrorCode::corrupt:
+      return 6;
+    case ErrorCode::out_of_memory:
+      return 7;
+    case ErrorCode::not_resident:
+      return 8;
+    case ErrorCode::device_lost:
+      return 9;
+    case ErrorCode::io:
+      return 10;
+    case ErrorCode::interrupted:
+      return 130;
+  }
+  return kInternal;
+}
+
+CLI::Validator not_empty() {
+  const auto check = [](const std::string& text) {
+    return text.empty() ? std::string("expected a path, got ''") : std::string();
+  };
+  return CLI::Validator(check, "");
+}
+
+std::vector<TokenId> parse_ids(std::string_view text, std::string_view where) {
+  std::vector<TokenId> ids;
+  const char* end = text.data() + text.size();
+  for (const char* at = text.data(); at < end;) {
+    const auto c = static_cast<unsigned char>(*at);
+    if (std::isspace(c) != 0 || c == ',') {
+      ++at;
+      continue;
+    }
+    TokenId id = 0;
+    const auto [next, error] = std::from_chars(at, end, id);
+    if (error == std::errc::result_out_of_range) {
+      fail(ErrorCode::invalid_argument, "{}: the number at byte {} is too large for a token id", where,
+           at - text.data());
+    }
+    if (error != std::errc()) {
+      fail(ErrorCode::invalid_argument,
+           "{}: expected token ids separated by commas or blanks, found something else at byte {}", where,
+           at - text.data());
+    }
+    ids.push_back(id);
+    at = next;
+  }
+  return ids;
+}
+
+void ModelOptions::add_model(CLI::App& command) {
+  command
+      .add_option("MODEL", model,
+                  "Hugging Face directory of a Qwen3.5 text model (default: the shipped tiny model)")
+      ->check(not_empty());
+}
+
+void ModelOptions::add_backends(CLI::App& command) {
+  command.add_option("--place", place, "where layers run: cpu, reference, or rules as in cpu,other:8-15")
+      ->capture_default_str();
+  command.add_option("--threads", threads, "threads of the CPU backend (0: one for each processor)")
+      ->check(number<int>("a whole number"))
+      ->capture_default_str();
+  command.add_option("--isa", isa, "force a CPU kernel variant: scalar, baseline, avx2, avx512")
+      ->envname("TANDEM_CPU_ISA");
+}
+
+void ModelOptions::add_context(CLI::App& command) {
+  command.add_option("--ctx", context, "context in tokens (0: 4096, or the model's limit if that is less)")
+      ->check(number<std::int64_t>("a whole number >= 0", 0))
+      ->capture_default_str();
+}
+
+std::filesystem::path ModelOptions::directory() const {
+  if (!model.empty()) return model;
+  std::filesystem::path found = default_model();
+  if (found.empty()) fail(ErrorCode::not_found, "the default model is not installed; name a model directory");
+  return found;
+}
+
+Context ModelOptions::make_context() const {
+  return tandem::make_context({.cpu = {.threads = threads, .variant = isa}});
+}
+
+std::shared_ptr<const Model> ModelOptions::open() const {
+  Progress progress("loading weights");
+  return Model::open(directory(), [&](std::size_t done, std::size_t total) {
+    if (interrupted()) fail(ErrorCode::interrupted, "interrupted after {} of {} weights", done, total);
+    progress.show(done, total);
+  });
+}
+
+std::filesystem::path default_model() {
+  std::error_code ignored;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", ignored);
+  for (const std::filesystem::path& place :
+       {program.parent_path().parent_path() / "share" / "tandem" / "models" / "tiny",
+        std::filesystem::path(TANDEM_SOURCE_MODEL)}) {
+    if (std::filesystem::exists(place / "config.json", ignored)) return place;
+  }
+  return {};
+}
+
+void print(std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
+    fail(ErrorCode::io, "standard output: cannot write; is the disk full or the reader gone?");
+  }
+}
+
+}  // namespace tandem::tools

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <filesystem>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backends/builtin.hpp"
+#include "core/error.hpp"
+#include "graph/session.hpp"
+
+namespace tandem::tools {
+
+/// Exit codes, documented in tools/README.md.
+inline constexpr int kOk = 0;
+inline constexpr int kDifferent = 1;  ///< a check found what it looks for
+inline constexpr int kInternal = 70;  ///< a bug of ours
+int exit_code(ErrorCode code);
+
+/// A subcommand adds its options to the program and sets `action`, which main runs; its result is the exit
+/// code.
+using Action = std::function<int()>;
+void add_run(CLI::App& program, Action& action);
+void add_score(CLI::App& program, Action& action);
+void add_inspect(CLI::App& program, Action& action);
+void add_check(CLI::App& program, Action& action);
+
+/// Checks the text of a number option; `expected` says in a message what it must be. CLI11 itself takes ""
+/// for 0, lets a number that is too large saturate and makes an unsigned "-1" a very large one.
+template <class T>
+CLI::Validator number(std::string expected, T least = std::numeric_limits<T>::lowest(),
+                      T most = std::numeric_limits<T>::max()) {
+  const auto check = [=](const std::string& text) {
+    T value{};
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    const bool ok =
+        error == std::errc() && end == text.data() + text.size() && !(value < least) && !(value > most);
+    return ok ? std::string() : fmt::format("expected {}, got '{}'", expected, text);
+  };
+  return CLI::Validator(check, "");
+}
+
+/// Refuses "", which is what an unset variable of a script becomes.
+CLI::Validator not_empty();
+
+/// Token ids separated by commas or blanks. Throws Error(invalid_argument) that begins with `where`.
+std::vector<TokenId> parse_ids(std::string_view text, std::string_view where);
+
+/// Options that several subcommands share.
+struct ModelOptions {
+  std::string model;  ///< a Hugging Face directory; empty: the default model
+  std::string place = "cpu";
+  int threads = 0;
+  std::string isa;  ///< kernel variant to force; empty: TANDEM_CPU_ISA, or the best usable one
+  std::int64_t context = 0;
+
+  void add_model(CLI::App& command);
+  void add_backends(CLI::App& command);
+  void add_context(CLI::App& command);
+
+  /// The model's directory. Throws Error(not_found) when there is no default model.
+  std::filesystem::path directory() const;
+  Context make_context() const;
+  /// Opens the model, with a progress line on a terminal.
+  std::shared_ptr<const Model> open() const;
+};
+
+/// The model that is shipped: beside the installed program, else in the source tree. Empty when there is
+/// none.
+std::filesystem::path default_model();
+
+/// Writes to standard output and makes sure that it arrived. Throws Error(io).
+void print(std::string_view text);
+
+}  // namespace tandem::tools

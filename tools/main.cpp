@@ -1,0 +1,77 @@
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <iostream>
+#include <sstream>
+
+#include "tools/command.hpp"
+
+namespace {
+
+constexpr const char* kExamples = R"(Examples:
+  tandem run -p "Emma was" -n 40
+  tandem run DIR --prompt-file prompt.txt --temp 0.8 --top-p 0.95 --seed 7
+  tandem score DIR --text book.txt --max-tokens 1024 --json score.json
+  tandem inspect DIR --kernels
+  tandem check oracle tests/data/oracle/gdn_small
+
+Exit codes: 0 done, 1 a check found a difference, 2 bad arguments, 3 not found, 4 unsupported, 5 mismatch, 6 corrupt file,
+7 out of memory, 8 not resident, 9 device lost, 10 input/output, 70 internal error, 130 interrupted.)";
+
+/// One line, whatever control characters a path or a file brought into it.
+int report(std::string_view kind, std::string message) {
+  std::replace_if(
+      message.begin(), message.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
+  std::fprintf(stderr, "tandem: %.*s: %s\n", static_cast<int>(kind.size()), kind.data(), message.c_str());
+  return tandem::tools::kInternal;
+}
+
+int run_program(int argc, char** argv) {
+  namespace tools = tandem::tools;
+  CLI::App program(
+      "Decodes hybrid language models (Gated DeltaNet + full attention) layer by layer, with the same bits "
+      "wherever "
+      "a layer runs.",
+      "tandem");
+  program.set_version_flag("--version", "tandem " TANDEM_VERSION);
+  program.footer(kExamples);
+  program.require_subcommand(1);
+  tools::Action action;
+  tools::add_run(program, action);
+  tools::add_score(program, action);
+  tools::add_inspect(program, action);
+  tools::add_check(program, action);
+  try {
+    program.parse(argc, argv);
+  } catch (const CLI::Success& wanted) {  // --help, --version
+    std::ostringstream text;
+    const int code = program.exit(wanted, text, std::cerr);
+    tools::print(text.str());
+    return code;
+  } catch (const CLI::ParseError& error) {
+    const std::vector<std::string> extra = program.remaining();
+    const bool no_command = program.get_subcommands().empty() && !extra.empty();
+    report("invalid_argument",
+           no_command ? fmt::format("expected run, score, inspect or check, found '{}'", extra.front())
+                      : error.what());
+    std::fputs("Run with --help for more.\n", stderr);
+    return tools::exit_code(tandem::ErrorCode::invalid_argument);
+  }
+  return action();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run_program(argc, argv);
+  } catch (const tandem::Error& error) {
+    report(name(error.code()), error.what());
+    return tandem::tools::exit_code(error.code());
+  } catch (const std::bad_alloc&) {
+    report("out_of_memory", "the system has no memory left");
+    return tandem::tools::exit_code(tandem::ErrorCode::out_of_memory);
+  } catch (const std::exception& error) {
+    return report("internal", error.what());
+  }
+}

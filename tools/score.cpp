@@ -1,0 +1,96 @@
+#include <nlohmann/json.hpp>
+
+#include "core/io/mapped_file.hpp"
+#include "core/text/tokenizer.hpp"
+#include "graph/generate.hpp"
+#include "tools/command.hpp"
+#include "tools/progress.hpp"
+
+namespace tandem::tools {
+namespace {
+
+constexpr std::int64_t kMaxTextBytes = std::int64_t{1} << 30;
+
+struct ScoreOptions {
+  ModelOptions model;
+  std::string text_file;
+  std::string ids_file;
+  std::int64_t max_tokens = 0;
+  std::int64_t chunk = 64;
+  std::string json_file;
+};
+
+std::vector<TokenId> read_ids(const ScoreOptions& options) {
+  std::vector<TokenId> ids;
+  if (!options.ids_file.empty()) {
+    ids = parse_ids(read_text_file(options.ids_file, kMaxTextBytes), options.ids_file);
+  } else {
+    const Tokenizer tokenizer = Tokenizer::load(options.model.directory() / "tokenizer.json");
+    ids = tokenizer.encode(read_text_file(options.text_file, kMaxTextBytes));
+  }
+  const auto limit = static_cast<std::size_t>(options.max_tokens);
+  if (limit > 0 && ids.size() > limit) ids.resize(limit);
+  return ids;
+}
+
+int run(const ScoreOptions& options) {
+  catch_interrupts();
+  const std::shared_ptr<const Model> model = options.model.open();
+  const std::vector<TokenId> ids = read_ids(options);
+  const std::int64_t room =
+      options.model.context > 0 ? options.model.context : model->config().max_position_embeddings;
+  if (std::ssize(ids) > room) {
+    fail(ErrorCode::invalid_argument,
+         "{} tokens to score, the context has room for {}; take fewer with --max-tokens", ids.size(), room);
+  }
+  const Context context = options.model.make_context();
+  SessionOptions session_options;
+  session_options.place = options.model.place;
+  session_options.context_tokens =
+      options.model.context > 0 ? options.model.context : static_cast<std::int64_t>(ids.size());
+  session_options.limits = {options.chunk, options.chunk};
+  Session session(context, model, session_options);
+  Progress progress("scoring");
+  const auto show = [&](std::int64_t done) { progress.show(static_cast<std::uint64_t>(done), ids.size()); };
+  const Score result = score(session, ids, show, interrupted);
+  if (!options.json_file.empty()) {
+    const nlohmann::json json = {{"tokens", ids.size()},
+                                 {"mean_nll", result.mean()},
+                                 {"perplexity", result.perplexity()},
+                                 {"nll", result.nll}};
+    const std::string text = json.dump() + "\n";
+    write_file_atomically(options.json_file, std::as_bytes(std::span(text)));
+  }
+  print(fmt::format("tokens {}  mean_nll {:.9f}  perplexity {:.6f}\n", ids.size(), result.mean(),
+                    result.perplexity()));
+  return kOk;
+}
+
+}  // namespace
+
+void add_score(CLI::App& program, Action& action) {
+  const auto options = std::make_shared<ScoreOptions>();
+  CLI::App* command = program.add_subcommand("score", "Perplexity of a text");
+  options->model.add_model(*command);
+  CLI::Option_group* input = command->add_option_group("input", "one of");
+  input->add_option("--text", options->text_file, "a file with text");
+  input->add_option("--ids", options->ids_file, "a file with token ids");
+  input->require_option(1);
+  command->add_option("--max-tokens", options->max_tokens, "take the first N tokens only (0: all)")
+      ->check(number<std::int64_t>("a whole number >= 0", 0))
+      ->capture_default_str();
+  command
+      ->add_option("--chunk", options->chunk,
+                   "tokens that go through the model together; no effect on the result")
+      ->check(number<std::int64_t>("a whole number of 1 to 65536", 1, 65536))
+      ->capture_default_str();
+  command
+      ->add_option("--json", options->json_file, "write tokens, mean_nll, perplexity and nll[] to this file")
+      ->check(not_empty());
+  options->model.add_context(*command);
+  options->model.add_backends(*command);
+  command->footer("Example: tandem score --text book.txt --max-tokens 1024");
+  command->callback([options, &action] { action = [options] { return run(*options); }; });
+}
+
+}  // namespace tandem::tools
