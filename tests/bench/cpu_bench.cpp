@@ -1,0 +1,127 @@
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <numeric>
+#include <vector>
+
+#include "backends/cpu/cpu_backend.hpp"
+#include "core/error.hpp"
+#include "core/random.hpp"
+#include "core/threads.hpp"
+
+/// Mat-vec on the CPU as a share of what this machine can read, measured in the same run. Caches are cold:
+/// every iteration takes the next of several matrices that together are far larger than any cache.
+///   build/tests/bench/cpu_bench        threads: TANDEM_BENCH_THREADS (default 2)
+namespace tandem {
+namespace {
+
+constexpr std::int64_t kRows = 10240, kColumns = 5120;
+constexpr std::int64_t kPoolBytes = std::int64_t{1} << 31;
+
+int thread_count() {
+  const char* asked = std::getenv("TANDEM_BENCH_THREADS");
+  return asked != nullptr ? std::atoi(asked) : 2;
+}
+
+/// 2 GiB of small finite numbers, whichever type they are read as.
+const std::vector<std::uint16_t>& pool() {
+  static const std::vector<std::uint16_t> memory = [] {
+    std::vector<std::uint16_t> bits(kPoolBytes / 2);
+    Threads(thread_count())
+        .parallel_for(std::ssize(bits), 1 << 16, [&](std::int64_t begin, std::int64_t end) {
+          for (std::int64_t i = begin; i < end; ++i)
+            bits[static_cast<std::size_t>(i)] =
+                static_cast<std::uint16_t>(0x3c00 + (mix64(static_cast<std::uint64_t>(i)) & 0x80ff));
+        });
+    return bits;
+  }();
+  return memory;
+}
+
+double read_gigabytes_per_second = 0;
+
+/// Sums words in eight chains, so that loads and not additions are what it waits for.
+std::uint64_t sum_of(const std::uint64_t* first, std::int64_t count) {
+  std::uint64_t chains[8] = {};
+  for (std::int64_t i = 0; i + 8 <= count; i += 8) {
+    for (int c = 0; c < 8; ++c) chains[c] += first[i + c];
+  }
+  return std::accumulate(chains, chains + 8, std::uint64_t{0});
+}
+
+/// Reads one matrix's worth of memory on all threads.
+void read_bandwidth(benchmark::State& state) {
+  Threads threads(thread_count());
+  const auto* words = reinterpret_cast<const std::uint64_t*>(pool().data());
+  const std::int64_t count = kRows * kColumns * 4 / 8, regions = kPoolBytes / (count * 8);
+  std::vector<double> rates;
+  std::int64_t region = 0;
+  for (auto _ : state) {
+    const std::uint64_t* first = words + (region++ % regions) * count;
+    const auto start = std::chrono::steady_clock::now();
+    threads.parallel_for(count, 1 << 18, [&](std::int64_t begin, std::int64_t end) {
+      benchmark::DoNotOptimize(sum_of(first + begin, end - begin));
+    });
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    state.SetIterationTime(seconds);
+    rates.push_back(static_cast<double>(count) * 8e-9 / seconds);
+  }
+  std::nth_element(rates.begin(), rates.begin() + std::ssize(rates) / 2, rates.end());
+  read_gigabytes_per_second = rates[rates.size() / 2];
+  state.counters["GB/s"] = read_gigabytes_per_second;
+}
+BENCHMARK(read_bandwidth)->Iterations(40)->UseManualTime()->Unit(benchmark::kMillisecond);
+
+void mat_vec(benchmark::State& state, DType type, const std::string& variant) {
+  const auto backend = make_cpu_backend({.name = "cpu", .threads = thread_count(), .variant = variant});
+  const std::int64_t bytes = kRows * kColumns * static_cast<std::int64_t>(size_of(type)),
+                     matrices = kPoolBytes / bytes;
+  std::vector<float> x(kColumns), y(kRows);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(CounterRandom("x", 1).normal(i));
+  std::vector<double> rates;
+  std::int64_t matrix = 0;
+  for (auto _ : state) {
+    const char* weight = reinterpret_cast<const char*>(pool().data()) + (matrix++ % matrices) * bytes;
+    const Linear op{{x.data(), DType::f32, Shape{1, kColumns}},
+                    {weight, type, Shape{kRows, kColumns}},
+                    {},
+                    {y.data(), DType::f32, Shape{1, kRows}}};
+    const auto start = std::chrono::steady_clock::now();
+    backend->submit(op);
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    state.SetIterationTime(seconds);
+    rates.push_back(static_cast<double>(bytes) * 1e-9 / seconds);
+  }
+  std::nth_element(rates.begin(), rates.begin() + std::ssize(rates) / 2, rates.end());
+  state.counters["GB/s"] = rates[rates.size() / 2];
+  state.counters["share_of_read"] = rates[rates.size() / 2] / read_gigabytes_per_second;
+}
+
+void register_mat_vecs() {
+  const auto backend = make_cpu_backend({});
+  for (const KernelInfo& kernel : backend->kernels()) {
+    if (kernel.op != OpKind::linear || !kernel.usable || kernel.variant == "scalar" ||
+        kernel.variant == "baseline")
+      continue;
+    for (DType type : {DType::f32, DType::bf16}) {
+      const std::string name =
+          fmt::format("mat_vec/{}x{}/{}/{}", kRows, kColumns, tandem::name(type), kernel.variant);
+      benchmark::RegisterBenchmark(name.c_str(), mat_vec, type, std::string(kernel.variant))
+          ->Iterations(40)
+          ->UseManualTime()
+          ->Unit(benchmark::kMillisecond);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tandem
+
+int main(int argc, char** argv) {
+  tandem::register_mat_vecs();
+  benchmark::Initialize(&argc, argv);
+  benchmark::RunSpecifiedBenchmarks();
+}

@@ -1,0 +1,34 @@
+#!/usr/bin/env python3
+"""Tests of the program from outside. All files here with a `suite` belong to it.
+
+usage: cli_test.py PROGRAM [WORD...]   (only tests whose name has one of the words)
+needs TANDEM_MODELS and TANDEM_TEST_DATA, the folders of the shipped models and of the test data
+"""
+
+import sys
+
+import bad_config
+import bad_options
+import bad_text
+import bad_weights
+import check_command
+import endings
+import inspect_command
+import model_forms
+import program
+import run_command
+import score_command
+import tap
+
+MODULES = (run_command, model_forms, score_command, inspect_command, check_command, endings, bad_options, bad_text, bad_config,
+           bad_weights)
+
+
+def main():
+    words = sys.argv[2:]
+    tests = [test for module in MODULES for test in module.suite.tests if not words or any(word in test[0] for word in words)]
+    raise SystemExit(1 if tap.run(tests, program.Program(sys.argv[1])) else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+
+#include "core/numerics.hpp"
+#include "tests/kernels/kernel_fixture.hpp"
+
+/// exp, sigmoid, silu and softplus as the vectorised kernels have them, against the definition's, over the
+/// floats.
+namespace tandem::test {
+namespace {
+
+constexpr std::int64_t kRows = 64, kColumns = 4096, kChunk = kRows * kColumns;
+
+/// Calls body with chunks of floats: every `step`-th between 0 and +-105, where the functions are not yet
+/// constant, and every 64 * step-th of the rest, NaNs included.
+void for_each_chunk(std::uint32_t step, const std::function<void(const std::vector<float>&)>& body) {
+  constexpr std::uint32_t k105 = 0x42d20000, kEnd = 0x80000000;
+  std::vector<float> chunk;
+  for (std::uint64_t bits = 0; bits < kEnd; bits += bits < k105 ? step : 64 * step) {
+    for (std::uint32_t sign : {0u, 0x80000000u})
+      chunk.push_back(num::float_of(static_cast<std::uint32_t>(bits) | sign));
+    if (static_cast<std::int64_t>(chunk.size()) == kChunk) body(chunk), chunk.clear();
+  }
+  chunk.resize(kChunk, 0.0f);
+  body(chunk);
+}
+
+/// The functions as a backend's operators compute them, one chunk at a time.
+class Functions {
+ public:
+  explicit Functions(std::string variant) : backend_(make_cpu(0, variant)), variant_(std::move(variant)) {}
+
+  const std::string& variant() const { return variant_; }
+
+  std::vector<float> silu(std::vector<float> x) const {
+    std::vector<float> up(kChunk, 1.0f), y(kChunk);
+    submit(SiluMul{rows(x), rows(up), rows(y)});
+    return y;
+  }
+  std::vector<float> sigmoid(std::vector<float> gate) const {
+    std::vector<float> x(kChunk, 1.0f), y(kChunk);
+    submit(SigmoidGate{heads(x), heads(gate), kColumns, heads(y)});
+    return y;
+  }
+  /// -softplus(x): with A_log = 0 and dt_bias = -0 there is nothing else in g.
+  std::vector<float> softplus(std::vector<float> a) const {
+    std::vector<float> a_log(kColumns, 0.0f), dt_bias(kColumns, -0.0f), beta(kChunk), g(kChunk);
+    submit(GdnGates{rows(a), rows(a), one_row(a_log), one_row(dt_bias), rows(beta), rows(g)});
+    return g;
+  }
+  /// -exp(x) * softplus(1).
+  std::vector<float> exp(std::vector<float> a_log) const {
+    std::vector<float> a(kChunk, 1.0f), dt_bias(kChunk, -0.0f), beta(kChunk), g(kChunk);
+    const auto row = [](std::vector<float>& v) { return Tensor(v.data(), DType::f32, Shape{1, kChunk}); };
+    submit(GdnGates{row(a), row(a), one_row(a_log), one_row(dt_bias), row(beta), row(g)});
+    return g;
+  }
+
+ private:
+  static Tensor rows(std::vector<float>& v) { return {v.data(), DType::f32, Shape{kRows, kColumns}}; }
+  static Tensor heads(std::vector<float>& v) { return {v.data(), DType::f32, Shape{kRows, 1, kColumns}}; }
+  static Tensor one_row(std::vector<float>& v) {
+    return {v.data(), DType::f32, Shape{static_cast<std::int64_t>(v.size())}};
+  }
+  void submit(const Op& op) const { ASSERT_EQ(backend_->submit(op), variant_); }
+
+  std::unique_ptr<Backend> backend_;
+  std::string variant_;
+};
+
+std::vector<Functions> vectorised() {
+  std::vector<Functions> all;
+  for (const KernelInfo& kernel : make_definition()->kernels()) {
+    if (kernel.op == OpKind::silu_mul && kernel.usable && kernel.variant != "scalar") {
+      all.emplace_back(std::string(kernel.variant));
+    }
+  }
+  return all;
+}
+
+std::string difference(const std::vector<float>& x, const std::vector<float>& expected,
+                       const std::vector<float>& found) {
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    if (num::bits_of(expected[i]) == num::bits_of(found[i])) continue;
+    if (std::isnan(expected[i]) && std::isnan(found[i])) continue;
+    return fmt::format("at {:a}: expected {:08x}, found {:08x}", x[i], num::bits_of(expected[i]),
+                       num::bits_of(found[i]));
+  }
+  return "";
+}
+
+using Function = std::vector<float> (Functions::*)(std::vector<float>) const;
+
+void expect_the_same_bits(Function function, std::uint32_t step) {
+  const Functions definition("scalar");
+  const std::vector<Functions> others = vectorised();
+  for_each_chunk(step, [&](const std::vector<float>& x) {
+    const std::vector<float> expected = (definition.*function)(x);
+    for (const Functions& other : others) {
+      ASSERT_EQ(difference(x, expected, (other.*function)(x)), "") << other.variant();
+    }
+  });
+}
+
+TEST(VectorisedFunctions, Silu) { expect_the_same_bits(&Functions::silu, 64); }
+TEST(VectorisedFunctions, Sigmoid) { expect_the_same_bits(&Functions::sigmoid, 64); }
+TEST(VectorisedFunctions, Softplus) { expect_the_same_bits(&Functions::softplus, 64); }
+/// Larger steps: A_log belongs to a head, so that this operator is one row and one thread.
+TEST(VectorisedFunctions, Exp) { expect_the_same_bits(&Functions::exp, 256); }
+
+}  // namespace
+}  // namespace tandem::test

@@ -1,0 +1,47 @@
+#include "tests/kernels/values.hpp"
+
+#include <limits>
+
+#include "core/numerics.hpp"
+
+namespace tandem::test {
+namespace {
+
+float with_exponent(Dice& dice, std::int64_t low, std::int64_t high) {
+  const auto exponent = static_cast<std::uint32_t>(dice.between(low + 127, high + 127));
+  const auto sign_and_mantissa = static_cast<std::uint32_t>(dice.bits()) & 0x807fffffu;
+  return num::float_of(sign_and_mantissa | (exponent << 23));
+}
+
+float with_sign(Dice& dice, float x) { return dice.one_in(2) ? -x : x; }
+
+}  // namespace
+
+float draw(Values kind, Dice& dice) {
+  const auto ordinary = [&dice] { return static_cast<float>(dice.normal()); };
+  switch (kind) {
+    case Values::ordinary:
+      return ordinary();
+    case Values::heavy_tailed: {
+      const double u = dice.normal();
+      return static_cast<float>(u * u * u * u * u);
+    }
+    case Values::wide:
+      return with_exponent(dice, -40, 40);
+    case Values::any_finite:
+      return with_exponent(dice, -127, 127);
+    case Values::subnormal:
+      return with_exponent(dice, -127, -127);
+    case Values::underflowing:
+      return with_exponent(dice, -80, -60);
+    case Values::zeros:
+      return dice.one_in(4) ? ordinary() : with_sign(dice, 0.0f);
+    case Values::infinities:
+      return dice.one_in(16) ? with_sign(dice, std::numeric_limits<float>::infinity()) : ordinary();
+    case Values::nans:
+      return dice.one_in(16) ? std::numeric_limits<float>::quiet_NaN() : ordinary();
+  }
+  return 0.0f;
+}
+
+}  // namespace tandem::test

@@ -1,0 +1,78 @@
+#include "tests/properties/model_runs.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "backends/cpu/cpu_backend.hpp"
+#include "core/io/mapped_file.hpp"
+#include "core/text/tokenizer.hpp"
+
+namespace tandem {
+namespace {
+
+std::filesystem::path tiny_directory() {
+  return std::filesystem::path(std::getenv("TANDEM_MODELS")) / "tiny";
+}
+
+std::int64_t count_different(const std::vector<float>& a, const std::vector<float>& b) {
+  std::int64_t different = 0;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    different += std::memcmp(&a[i], &b[i], sizeof(float)) != 0 ? 1 : 0;
+  return different;
+}
+
+}  // namespace
+
+std::shared_ptr<const Model> tiny_model() {
+  static const std::shared_ptr<const Model> model = Model::open(tiny_directory());
+  return model;
+}
+
+std::vector<TokenId> heldout_ids(std::size_t count) {
+  static const std::vector<TokenId> all = [] {
+    const auto text =
+        std::filesystem::path(std::getenv("TANDEM_TEST_DATA")) / "oracle" / "tiny" / "heldout.txt";
+    return Tokenizer::load(tiny_directory() / "tokenizer.json").encode(read_text_file(text, 1 << 20));
+  }();
+  return {all.begin(), all.begin() + static_cast<std::ptrdiff_t>(count)};
+}
+
+Context two_cpus() {
+  std::vector<std::unique_ptr<Backend>> backends;
+  backends.push_back(make_cpu_backend({.name = "cpu", .threads = 2, .variant = ""}));
+  backends.push_back(make_cpu_backend({.name = "other", .threads = 1, .variant = "baseline"}));
+  return Context(std::move(backends));
+}
+
+std::vector<LayerState> all_layers(const StateManager& state, SequenceId sequence) {
+  std::vector<LayerState> layers;
+  for (std::size_t layer = 0; layer < state.geometry().layers.size(); ++layer) {
+    layers.push_back(export_layer(state, sequence, static_cast<int>(layer)));
+  }
+  return layers;
+}
+
+Outcome run_tokens(const Context& context, std::span<const TokenId> ids, const RunOptions& options) {
+  SessionOptions session_options = options.session;
+  session_options.limits = {options.chunk, options.chunk};
+  if (session_options.context_tokens == 0) session_options.context_tokens = std::ssize(ids);
+  Session session(context, tiny_model(), session_options);
+  const SequenceId sequence = session.open();
+  Outcome outcome;
+  outcome.logits = session.feed(sequence, ids, Outputs::all);
+  outcome.layers = all_layers(session.state(), sequence);
+  return outcome;
+}
+
+void expect_same(const Outcome& expected, const Outcome& found, const std::string& what) {
+  ASSERT_EQ(expected.logits.size(), found.logits.size()) << what;
+  EXPECT_EQ(count_different(expected.logits, found.logits), 0) << what << ": logits differ";
+  ASSERT_EQ(expected.layers.size(), found.layers.size()) << what;
+  for (std::size_t i = 0; i < expected.layers.size(); ++i) {
+    EXPECT_TRUE(expected.layers[i] == found.layers[i]) << what << ": the state of layer " << i << " differs";
+  }
+}
+
+}  // namespace tandem

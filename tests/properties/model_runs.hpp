@@ -1,0 +1,42 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/context.hpp"
+#include "core/text/token.hpp"
+#include "graph/session.hpp"
+#include "state/layer_state.hpp"
+
+namespace tandem {
+
+/// The shipped model, opened once.
+std::shared_ptr<const Model> tiny_model();
+
+/// The first `count` tokens of the held-out text.
+std::vector<TokenId> heldout_ids(std::size_t count);
+
+/// A context with two CPU backends, "cpu" and "other", which differ in variant and number of threads.
+Context two_cpus();
+
+/// What a sequence of tokens came to: every logit and every layer's state, by bits.
+struct Outcome {
+  std::vector<float> logits;
+  std::vector<LayerState> layers;
+};
+
+struct RunOptions {
+  SessionOptions session;
+  std::int64_t chunk = 64;
+};
+
+/// Feeds the tokens in chunks of a fresh session.
+Outcome run_tokens(const Context& context, std::span<const TokenId> ids, const RunOptions& options);
+
+std::vector<LayerState> all_layers(const StateManager& state, SequenceId sequence);
+
+/// Number of elements (logits) or layers that are not the same bits; says where the first is.
+void expect_same(const Outcome& expected, const Outcome& found, const std::string& what);
+
+}  // namespace tandem

@@ -1,0 +1,78 @@
+#include "tests/state/fake_backend.hpp"
+
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "core/error.hpp"
+
+namespace tandem::testing {
+namespace {
+
+constexpr std::align_val_t kAlignment{64};
+constexpr std::uintptr_t kFirstAddress = std::uintptr_t{1} << 40;
+
+bool counts_down_to_failure(int& countdown) { return countdown >= 0 && countdown-- == 0; }
+
+}  // namespace
+
+FakeBackend::FakeBackend(std::string name, DType real, std::uint64_t memory_bytes, Memory memory)
+    : info_{.name = std::move(name), .description = "memory only", .real = real, .host_memory = true},
+      memory_bytes_(memory_bytes),
+      memory_(memory) {}
+
+Buffer FakeBackend::allocate(std::size_t bytes) {
+  if (counts_down_to_failure(allocations_to_failure_) || bytes > available_bytes()) {
+    fail(ErrorCode::out_of_memory, "{}: no {} bytes", info_.name, bytes);
+  }
+  void* data = reinterpret_cast<void*>(kFirstAddress);
+  if (memory_ == Memory::real) {
+    data = ::operator new(bytes, kAlignment);
+    std::memset(data, 0xFF, bytes);
+  }
+  blocks_[reinterpret_cast<std::uintptr_t>(data)] = bytes;
+  allocated_bytes_ += bytes;
+  ++allocations_;
+  return Buffer(data, bytes, [this, bytes](void* freed) {
+    blocks_.erase(reinterpret_cast<std::uintptr_t>(freed));
+    allocated_bytes_ -= bytes;
+    if (memory_ == Memory::real) ::operator delete(freed, kAlignment);
+  });
+}
+
+ResidentTensor FakeBackend::load(const HostTensor&) { fail(ErrorCode::unsupported, "no weights here"); }
+
+std::string_view FakeBackend::submit(const Op&) { fail(ErrorCode::unsupported, "no kernels here"); }
+
+void FakeBackend::force_variant(std::string_view) { fail(ErrorCode::unsupported, "no kernels here"); }
+
+void FakeBackend::upload(void* to, const void* from_host, std::size_t bytes) {
+  require_inside(to, bytes);
+  uploaded_bytes_ += bytes;
+  if (memory_ == Memory::real) std::memcpy(to, from_host, bytes);
+}
+
+void FakeBackend::download(void* to_host, const void* from, std::size_t bytes) {
+  require_inside(from, bytes);
+  downloaded_bytes_ += bytes;
+  if (memory_ == Memory::real) std::memcpy(to_host, from, bytes);
+}
+
+void FakeBackend::copy(void* to, const void* from, std::size_t bytes) {
+  require_inside(to, bytes);
+  require_inside(from, bytes);
+  if (counts_down_to_failure(copies_to_failure_)) fail(ErrorCode::device_lost, "{}: copy failed", info_.name);
+  ++copies_;
+  copied_bytes_ += bytes;
+  if (memory_ == Memory::real) std::memcpy(to, from, bytes);
+}
+
+void FakeBackend::require_inside(const void* data, std::size_t bytes) const {
+  const auto address = reinterpret_cast<std::uintptr_t>(data);
+  auto block = blocks_.upper_bound(address);
+  if (block == blocks_.begin() || (--block)->first + block->second < address + bytes) {
+    fail(ErrorCode::invalid_argument, "{}: {} bytes outside of its memory", info_.name, bytes);
+  }
+}
+
+}  // namespace tandem::testing
