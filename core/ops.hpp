@@ -14,7 +14,7 @@
 ///
 /// N is the number of tokens of a step, over all of its sequences: row i of an activation belongs to token i.
 /// Operators that look at other tokens (convolution, delta rule, attention) take one segment per sequence;
-/// segments cover rows in increasing order without overlap, each of at least one row.
+/// segments cover all rows in increasing order, each at least one.
 ///
 /// Type "real" is the backend's activation type: f32, or f64 in the reference backend; scalars given as
 /// double are rounded to it once. Vectors of a layer (norms, A_log, dt_bias, conv1d) are always f32; matrices
@@ -208,9 +208,12 @@ inline OpKind kind_of(const Op& op) { return static_cast<OpKind>(op.index()); }
 std::string_view name(OpKind kind);
 
 /// The one place where operator arguments are checked: element types, shapes, strides, segments. `real` is
-/// the backend's activation type. Pointers are not looked at, so symbolic operators can be checked too. Token
-/// ids, row numbers and positions lie in device memory and are checked by whoever uploads them. Throws
-/// Error(mismatch) naming operator, operand, what was expected and what was found.
+/// the backend's activation type. Pointers are not looked at. Token ids, row numbers and positions lie in
+/// device memory and are checked by whoever uploads them. Throws Error(mismatch) naming operator, operand,
+/// what was expected and what was found.
 void validate(const Op& op, DType real);
+
+/// As validate, but for a symbolic operator, which has no segments yet.
+void validate_shapes(const Op& op, DType real);
 
 }  // namespace tandem

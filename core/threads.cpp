@@ -8,20 +8,24 @@
 #include "core/error.hpp"
 
 namespace tandem {
+namespace {
+
+constexpr int kMaxThreads = 4096;
+
+}  // namespace
 
 struct Threads::Arena {
   // The arena alone would be capped by the number of processors: asking for more threads than that must
-  // really start them.
+  // really start them. oneTBB takes the smallest limit of all live objects, so all ask for the same one and
+  // the arena counts.
   tbb::global_control limit;
   tbb::task_arena arena;
 
   explicit Arena(int count)
-      : limit(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(count)), arena(count) {}
+      : limit(tbb::global_control::max_allowed_parallelism, kMaxThreads), arena(count) {}
 };
 
 namespace {
-
-constexpr int kMaxThreads = 4096;
 
 int resolve(int count) {
   if (count < 0 || count > kMaxThreads) {

@@ -96,7 +96,7 @@ void Graph::add_node(std::string name, int layer, Part part, Bind bind) {
   const Recorder recorder(*this);
   const Op op = bind(recorder);
   try {
-    validate(op, DType::f32);
+    validate_shapes(op, DType::f32);
   } catch (const Error& error) {
     fail(error.code(), "graph node {} of layer {}: {}", name, layer, error.what());
   }

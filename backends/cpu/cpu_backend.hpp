@@ -10,8 +10,8 @@ namespace tandem {
 struct CpuOptions {
   std::string name = "cpu";  ///< as in placements; several CPU backends of one context need different names
   int threads = 0;           ///< 0: one for each processor that this process may use
-  std::string variant;  ///< force this kernel variant ("scalar", "baseline", "avx2", "avx512"); empty: the
-                        ///< best usable one
+  std::string variant = "";  ///< force this kernel variant ("scalar", "baseline", "avx2", "avx512"); empty:
+                             ///< the best usable one
 };
 
 /// The CPU backend: every operator in f32, the same bits from every variant and any number of threads.

@@ -91,11 +91,10 @@ void check_template(const JsonNode& processor) {
 
 void check_post_processor(const JsonNode& post_processor) {
   for (const JsonNode& step : steps_of(post_processor, "processors")) {
-    const std::string& type = step["type"].text();
+    const std::string type(step["type"].text());
     if (type == "TemplateProcessing") {
       check_template(step);
-    } else if (type !=
-               "ByteLevel") {  // ByteLevel moves the offsets of tokens in the text, which are not kept here
+    } else if (type != "ByteLevel") {  // which moves the offsets of tokens in the text: not kept here
       step["type"].fail_unsupported("post-processor",
                                     "'ByteLevel' and a 'TemplateProcessing' that adds nothing");
     }

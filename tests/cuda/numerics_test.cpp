@@ -57,10 +57,10 @@ TEST_P(DeviceNumerics, EqualsTheHostForEveryFloat) {
   EXPECT_EQ(different, 0) << "for example at bits " << std::hex << example;
 }
 
-INSTANTIATE_TEST_SUITE_P(Cuda, DeviceNumerics, testing::ValuesIn(kFunctions), [](const auto& info) {
-  constexpr const char* kNames[] = {"exp", "sigmoid", "silu", "softplus", "inverse_sqrt"};
-  return kNames[static_cast<int>(info.param)];
-});
+constexpr std::array kNames{"exp", "sigmoid", "silu", "softplus", "inverse_sqrt"};
+
+INSTANTIATE_TEST_SUITE_P(Cuda, DeviceNumerics, testing::ValuesIn(kFunctions),
+                         [](const auto& info) { return kNames[static_cast<std::size_t>(info.param)]; });
 
 }  // namespace
 }  // namespace tandem

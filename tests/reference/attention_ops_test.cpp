@@ -143,6 +143,13 @@ struct Step {
   KvAppend append(std::int64_t page_tokens, std::span<const KvSegment> segments) const {
     return {k.view(), v.view(), page_tokens, segments};
   }
+  /// Token t alone.
+  KvAppend append_one(std::int64_t t, const KvSegment& segment) const {
+    return {k.view({t, 1}), v.view({t, 1}), 4, {&segment, 1}};
+  }
+  Attention attention_of_one(std::int64_t t, const KvSegment& segment) {
+    return {q.view({t, 1}), kKvHeads, 0.5F, 4, {&segment, 1}, o.view({t, 1})};
+  }
   Attention attention(std::int64_t page_tokens, std::span<const KvSegment> segments) {
     return {q.view(), kKvHeads, 0.5F, page_tokens, segments, o.view()};
   }
@@ -207,8 +214,8 @@ TEST_F(AttentionOpsTest, AttentionEqualsADenseSoftmaxWhateverThePages) {
 }
 
 TEST_F(AttentionOpsTest, AttentionOfARaggedBatchEqualsEachSequenceAlone) {
-  const std::vector<RowRange> ranges = {{0, 4}, {4, 1}, {6, 7}};
-  Step step(13, /*gap=*/1);
+  const std::vector<RowRange> ranges = {{0, 4}, {4, 1}, {5, 7}};
+  Step step(12, /*gap=*/1);
   std::vector<Pages> pages;
   for (const RowRange& range : ranges) pages.emplace_back(range.rows, 4);
   std::vector<KvSegment> segments;
@@ -228,9 +235,9 @@ TEST_F(AttentionOpsTest, AttentionStepByStepEqualsAllAtOnce) {
   submit(whole.append(4, {&all, 1}));
   submit(whole.attention(4, {&all, 1}));
   for (std::int64_t t = 0; t < 10; ++t) {
-    const KvSegment one = step_pages.segment({t, 1}, t);
-    submit(steps.append(4, {&one, 1}));
-    submit(steps.attention(4, {&one, 1}));
+    const KvSegment one = step_pages.segment({0, 1}, t);
+    submit(steps.append_one(t, one));
+    submit(steps.attention_of_one(t, one));
   }
   EXPECT_EQ(steps.o.values(), whole.o.values());
 }

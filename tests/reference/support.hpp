@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "backends/reference/reference_backend.hpp"
+#include "core/ops.hpp"
 #include "core/random.hpp"
 #include "core/tensor.hpp"
 
@@ -37,6 +38,8 @@ class Array {
 
   Tensor view() { return {data_.data(), dtype_of<T>::value, shape_, row_stride_}; }
   ConstTensor view() const { return {data_.data(), dtype_of<T>::value, shape_, row_stride_}; }
+  Tensor view(const RowRange& range) { return view().slice_rows(range.first_row, range.rows); }
+  ConstTensor view(const RowRange& range) const { return view().slice_rows(range.first_row, range.rows); }
 
   const Shape& shape() const { return shape_; }
   std::int64_t rows() const { return shape_[0]; }

@@ -69,22 +69,32 @@ TEST(Threads, OneThreadIsTheCaller) {
   });
 }
 
-/// Waits in every range until as many threads have come as were asked for, whatever the number of processors.
-TEST(Threads, AsManyRunAtOnceAsWereAskedFor) {
-  constexpr int kCount = 3;
-  Threads threads(kCount);
+/// Threads that come to work at once: each range waits until as many as were asked for have come, or gives
+/// up.
+std::size_t threads_at_once(Threads& threads) {
   std::mutex mutex;
   std::set<std::thread::id> seen;
-  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   const auto all_came = [&] {
     const std::lock_guard lock(mutex);
     seen.insert(std::this_thread::get_id());
-    return seen.size() == kCount;
+    return seen.size() == static_cast<std::size_t>(threads.count());
   };
   threads.parallel_for(64, 1, [&](std::int64_t, std::int64_t) {
     while (!all_came() && std::chrono::steady_clock::now() < give_up) std::this_thread::yield();
   });
-  EXPECT_EQ(seen.size(), kCount);
+  return seen.size();
+}
+
+TEST(Threads, AsManyWorkAsWereAskedForWhateverTheProcessors) {
+  Threads threads(5);
+  EXPECT_EQ(threads_at_once(threads), 5u);
+}
+
+TEST(Threads, AnotherObjectWithFewerDoesNotLimitThem) {
+  Threads two(2), five(5);
+  EXPECT_EQ(threads_at_once(five), 5u);
+  EXPECT_EQ(threads_at_once(two), 2u);
 }
 
 TEST(Threads, AnExceptionReachesTheCallerAndTheObjectStaysUsable) {
