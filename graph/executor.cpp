@@ -99,6 +99,7 @@ Tensor Executor::tensor(int backend, ValueId id, const Batch& batch) const {
 }
 
 void Executor::upload_input(const InputData& input) const {
+  if (input.host.shape.elements() == 0) return;  // no outputs are wanted
   for (std::size_t b = 0; b < backends_.size(); ++b) {
     const int backend = static_cast<int>(b);
     if (!workspace_.has(backend, input.value)) continue;
@@ -153,6 +154,7 @@ std::vector<float> Executor::read(ValueId id, std::int64_t rows) const {
   const int backend = plan_.node_backend.back();
   Backend& source = *backends_[static_cast<std::size_t>(backend)];
   std::vector<float> result(static_cast<std::size_t>(rows * value.width));
+  if (result.empty()) return result;
   if (source.info().real == DType::f32) {
     source.download(result.data(), workspace_.at(backend, id), result.size() * sizeof(float));
     return result;

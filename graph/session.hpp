@@ -32,6 +32,8 @@ class Session {
   /// when the placement mixes backends of different element types; Error(invalid_argument) for a context
   /// above the model's limit.
   Session(const Context& context, std::shared_ptr<const Model> model, const SessionOptions& options);
+  Session(const Session&) = delete;  // its parts refer to each other
+  Session& operator=(const Session&) = delete;
 
   /// A sequence of no tokens, its state where the plan has it. Throws as StateManager::open.
   SequenceId open();

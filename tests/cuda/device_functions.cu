@@ -1,26 +1,9 @@
 #include <cuda_runtime.h>
 
-#include "core/numerics.hpp"
 #include "tests/cuda/device_functions.hpp"
 
 namespace tandem {
 namespace {
-
-__device__ float apply(Function function, float x) {
-  switch (function) {
-    case Function::exp:
-      return num::exp(x);
-    case Function::sigmoid:
-      return num::sigmoid(x);
-    case Function::silu:
-      return num::silu(x);
-    case Function::softplus:
-      return num::softplus(x);
-    case Function::inverse_sqrt:
-      return num::inverse_sqrt(x);
-  }
-  return 0.0f;
-}
 
 __global__ void apply_all(Function function, std::uint32_t first, std::size_t count, std::uint32_t* out) {
   const std::size_t i = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x;

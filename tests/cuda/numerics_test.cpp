@@ -1,4 +1,3 @@
-#include "core/numerics.hpp"
 
 #include <gtest/gtest.h>
 
@@ -12,22 +11,6 @@
 /// The functions of kernels give the same bits on the GPU and on the CPU, for every float.
 namespace tandem {
 namespace {
-
-float on_host(Function function, float x) {
-  switch (function) {
-    case Function::exp:
-      return num::exp(x);
-    case Function::sigmoid:
-      return num::sigmoid(x);
-    case Function::silu:
-      return num::silu(x);
-    case Function::softplus:
-      return num::softplus(x);
-    case Function::inverse_sqrt:
-      return num::inverse_sqrt(x);
-  }
-  return 0.0f;
-}
 
 bool same(float host, std::uint32_t device) {
   if (std::isnan(host)) return std::isnan(num::float_of(device));
@@ -48,7 +31,7 @@ TEST_P(DeviceNumerics, EqualsTheHostForEveryFloat) {
     threads.parallel_for(kBatch, 1 << 16, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
         const auto bits = static_cast<std::uint32_t>(first + static_cast<std::uint64_t>(i));
-        if (same(on_host(GetParam(), num::float_of(bits)), device[static_cast<std::size_t>(i)])) continue;
+        if (same(apply(GetParam(), num::float_of(bits)), device[static_cast<std::size_t>(i)])) continue;
         ++different;
         example = bits;
       }

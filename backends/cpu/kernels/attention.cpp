@@ -7,17 +7,43 @@ namespace {
 
 constexpr std::int64_t kBlock = 128;
 
-/// scores[j] = exp(s - max) of the block, +0 past its end; returns the maximum.
+/// The highest of a whole block. Which of two equal zeros wins cannot be seen in exp(s - maximum), and a NaN
+/// makes the result NaN wherever it stands, so the order is free.
+TANDEM_FN float highest(const float* scores) {
+  Vec best = simd::load(scores);
+  for (int i = kWidth; i < kBlock; i += kWidth) {
+    const Vec v = simd::load(scores + i);
+    best = v > best ? v : best;
+  }
+  float maximum = best[0];
+  for (int l = 1; l < kWidth; ++l) maximum = best[l] > maximum ? best[l] : maximum;
+  return maximum;
+}
+
+/// scores[j] = exp(s - maximum) of the block, +0 past its end; returns the maximum. A head size that is known
+/// when this is compiled (0: it is not) unrolls the dot product, which is most of the work.
+template <int fixed_dim>
 float score_block(const PageShape& shape, std::span<void* const> pages, std::int64_t head, std::int64_t begin,
                   std::int64_t count, float scale, const float* q, float* scores) {
+  const std::int64_t dim = fixed_dim > 0 ? fixed_dim : shape.head_dim;
   for (std::int64_t j = 0; j < count; ++j) {
-    scores[j] = dot(key_row(shape, pages, head, begin + j), q, shape.head_dim) * scale;
+    scores[j] = dot(key_row(shape, pages, head, begin + j), q, dim) * scale;
   }
-  float maximum = scores[0];
-  for (std::int64_t j = 1; j < count; ++j) maximum = scores[j] > maximum ? scores[j] : maximum;
+  for (std::int64_t j = count; j < kBlock; ++j) scores[j] = scores[0];
+  const float maximum = highest(scores);
   for (std::int64_t j = 0; j < count; ++j) scores[j] = num::exp(scores[j] - maximum);
   for (std::int64_t j = count; j < kBlock; ++j) scores[j] = 0.0f;
   return maximum;
+}
+
+using ScoreBlock = float (*)(const PageShape&, std::span<void* const>, std::int64_t, std::int64_t,
+                             std::int64_t, float, const float*, float*);
+
+ScoreBlock score_block_for(std::int64_t head_dim) {
+  if (head_dim == 64) return score_block<64>;
+  if (head_dim == 128) return score_block<128>;
+  if (head_dim == 256) return score_block<256>;
+  return score_block<0>;
 }
 
 /// values[d] = sum of scores[j] * v[j][d] in order of position, `width` elements at a time in registers.
@@ -38,11 +64,12 @@ void attend(const PageShape& shape, std::span<void* const> pages, std::int64_t h
   const std::int64_t dim = shape.head_dim;
   float* all = thread_scratch(2 * dim);
   float* block = all + dim;
+  const ScoreBlock score = score_block_for(dim);
   float maximum = 0.0f, sum = 0.0f;
   for (std::int64_t begin = 0; begin < count; begin += kBlock) {
     const std::int64_t size = count - begin < kBlock ? count - begin : kBlock;
     float scores[kBlock];
-    const float block_maximum = score_block(shape, pages, head, begin, size, scale, q, scores);
+    const float block_maximum = score(shape, pages, head, begin, size, scale, q, scores);
     float* values = begin == 0 ? all : block;
     std::int64_t d = 0;
     for (; d + 64 <= dim; d += 64) sum_values<64>(shape, pages, head, begin, size, scores, d, values);
