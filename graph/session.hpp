@@ -24,8 +24,8 @@ struct SessionOptions {
 };
 
 /// A model made ready on some backends: weights resident, state and workspace allocated, nothing more to
-/// allocate afterwards. Owns state, executor and scheduler. The context outlives it; the model is shared. Not
-/// thread-safe.
+/// allocate afterwards. Owns state, executor and scheduler. The context outlives it; the model is shared.
+/// Neither copied nor moved. Not thread-safe.
 class Session {
  public:
   /// Throws what Placement::parse throws; Error(out_of_memory) saying how much was wanted; Error(unsupported)
