@@ -108,8 +108,7 @@ class LayerCheck {
       squares.push_back(sum);
     }
     compare("f64.S." + when + ".heads", heads_of(state), tolerance);
-    compare("f64.S." + when + ".sumsq", squares,
-            2 * tolerance);  // a square's relative error is twice as large
+    compare("f64.S." + when + ".sumsq", squares, tolerance);
   }
 
   std::vector<double> heads_of(const std::vector<double>& state) const {
