@@ -1,6 +1,8 @@
 #pragma once
 
+#if defined(__x86_64__)
 #include <immintrin.h>
+#endif
 
 #include <cstdint>
 
@@ -28,7 +30,6 @@ typedef std::uint32_t UnalignedUintVec __attribute__((vector_size(kWidth * 4), a
 
 TANDEM_FN Vec load(const float* p) { return *reinterpret_cast<const UnalignedVec*>(p); }
 TANDEM_FN void store(float* p, Vec v) { *reinterpret_cast<UnalignedVec*>(p) = v; }
-TANDEM_FN Vec splat(float x) { return x - Vec{}; }
 
 TANDEM_FN Vec fma(Vec a, Vec b, Vec c) {
 #if defined(__AVX512F__)
@@ -42,25 +43,18 @@ TANDEM_FN Vec fma(Vec a, Vec b, Vec c) {
 #endif
 }
 
+/// 0, 1, 2, ...: masks of shuffles are made of it, and are constants when compiled.
+#if defined(__AVX512F__)
+constexpr IntVec kIota = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+#elif defined(__AVX2__) && defined(__FMA__)
+constexpr IntVec kIota = {0, 1, 2, 3, 4, 5, 6, 7};
+#else
+constexpr IntVec kIota = {0, 1, 2, 3};
+#endif
+
 /// The elements with even (odd) index of the concatenation of a and b, in order.
-TANDEM_FN Vec evens(Vec a, Vec b) {
-#if defined(__AVX512F__)
-  return __builtin_shuffle(a, b, IntVec{0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30});
-#elif defined(__AVX2__) && defined(__FMA__)
-  return __builtin_shuffle(a, b, IntVec{0, 2, 4, 6, 8, 10, 12, 14});
-#else
-  return __builtin_shuffle(a, b, IntVec{0, 2, 4, 6});
-#endif
-}
-TANDEM_FN Vec odds(Vec a, Vec b) {
-#if defined(__AVX512F__)
-  return __builtin_shuffle(a, b, IntVec{1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31});
-#elif defined(__AVX2__) && defined(__FMA__)
-  return __builtin_shuffle(a, b, IntVec{1, 3, 5, 7, 9, 11, 13, 15});
-#else
-  return __builtin_shuffle(a, b, IntVec{1, 3, 5, 7});
-#endif
-}
+TANDEM_FN Vec evens(Vec a, Vec b) { return __builtin_shuffle(a, b, kIota * 2); }
+TANDEM_FN Vec odds(Vec a, Vec b) { return __builtin_shuffle(a, b, kIota * 2 + 1); }
 
 /// Sums of neighbours: element i is x[2i] + x[2i+1] of the concatenation.
 TANDEM_FN Vec add_neighbours(Vec a, Vec b) { return evens(a, b) + odds(a, b); }
@@ -68,13 +62,6 @@ TANDEM_FN Vec add_neighbours(Vec a, Vec b) { return evens(a, b) + odds(a, b); }
 /// Element l is v[(l + offset) mod kWidth].
 template <int offset>
 TANDEM_FN Vec rotated(Vec v) {
-#if defined(__AVX512F__)
-  constexpr IntVec kIota = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-#elif defined(__AVX2__) && defined(__FMA__)
-  constexpr IntVec kIota = {0, 1, 2, 3, 4, 5, 6, 7};
-#else
-  constexpr IntVec kIota = {0, 1, 2, 3};
-#endif
   return __builtin_shuffle(v, (kIota + offset) & (kWidth - 1));
 }
 
