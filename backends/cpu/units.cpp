@@ -5,8 +5,8 @@
 namespace tandem::cpu {
 namespace {
 
-/// Multiply-adds of about 15 us on one core (from cache, avx512). Chosen by measurement: README.md,
-/// "Threads".
+/// Multiply-adds of some 20 us on one core (from cache, avx512): an estimate of what outweighs waking a
+/// thread. What it gives for eight threads on one core is in README.md.
 constexpr std::int64_t kWorthAThread = std::int64_t{1} << 18;
 
 /// An exp and a division cost about as much as this many multiply-adds.
