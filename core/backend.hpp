@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/ops.hpp"
+#include "core/random_tensor.hpp"
 
 namespace tandem {
 
@@ -40,6 +41,29 @@ struct KernelInfo {
   std::string_view variant;  ///< "scalar", "avx2", ...
   bool usable;               ///< this machine has what the variant needs
   bool chosen;               ///< what submit() takes for an ordinary operator of this kind
+};
+
+/// A mark in the order of a backend's work. Lives no longer than its backend; used as that is, by one thread
+/// at a time.
+class Event {
+ public:
+  virtual ~Event() = default;
+  /// Returns when everything submitted before the mark has been done; throws what went wrong in it.
+  virtual void wait() = 0;
+  /// Milliseconds from an earlier mark of the same backend to this one, by the backend's own clock. Waits for
+  /// both.
+  virtual double ms_since(const Event& earlier) = 0;
+};
+
+/// Bytes that a backend has moved between host memory and its own since it was made. Nothing else moves any:
+/// what is not counted here has not crossed.
+struct Traffic {
+  std::uint64_t uploaded = 0;    ///< by upload and send
+  std::uint64_t downloaded = 0;  ///< by download and receive
+  std::uint64_t weights = 0;     ///< by load, when it copied
+  std::uint64_t arguments = 0;   ///< lists inside operators (pages) that went to the device beside a launch
+
+  bool operator==(const Traffic&) const = default;
 };
 
 struct BackendInfo {
@@ -75,20 +99,38 @@ class Backend {
   /// Bytes that allocate() could still give, as far as can be told.
   virtual std::uint64_t available_bytes() const = 0;
 
-  /// Makes a weight resident: in place where the memory can be used as it is, else as a copy.
+  /// Makes a weight resident: in place where the memory can be used as it is, else as a copy. On an Error
+  /// nothing was taken.
   virtual ResidentTensor load(const HostTensor& weight) = 0;
+  /// As load, for a tensor that is computed instead of stored: made in the backend's own memory, with the
+  /// same bits on every backend. Here: made on the host, then loaded.
+  virtual ResidentTensor generate(const RandomTensor& weight);
 
   /// Validates the operator, then runs it with the first usable variant, or with the forced one. Returns that
   /// variant's name, so that a test can tell what really ran.
   virtual std::string_view submit(const Op& op) = 0;
 
-  /// Copies between host memory and this backend's, and within it. Sizes in bytes.
+  /// Copies between host memory and this backend's, and within it. Sizes in bytes. Host memory may be any,
+  /// and is free to be used again when the call returns.
   virtual void upload(void* to, const void* from_host, std::size_t bytes) = 0;
   virtual void download(void* to_host, const void* from, std::size_t bytes) = 0;
   virtual void copy(void* to, const void* from, std::size_t bytes) = 0;
 
+  /// Host memory that send and receive reach without a detour: pinned, where a device copies by itself. Any
+  /// backend may read and write it. Here: ordinary memory. Throws as allocate.
+  virtual Buffer allocate_staging(std::size_t bytes);
+  /// upload and download from and to staging memory, taking effect in order as they do, but without waiting:
+  /// the staging memory is in use until an event recorded afterwards was waited for. Here: upload, download.
+  virtual void send(void* to, const void* from_staging, std::size_t bytes);
+  virtual void receive(void* to_staging, const void* from, std::size_t bytes);
+  /// A mark after everything submitted so far. Here: for a backend whose work is done when a call returns.
+  virtual std::unique_ptr<Event> record();
+
   /// Returns when everything submitted has been done; throws what went wrong in it.
   virtual void synchronize() = 0;
+
+  /// What has crossed so far. Here: nothing is counted.
+  virtual Traffic traffic() const { return {}; }
 
   /// The kernel table, best first within an operator.
   virtual std::vector<KernelInfo> kernels() const = 0;

@@ -33,13 +33,18 @@ class CounterRandom {
   /// Uniform in [0, 1), 53 bits.
   constexpr double uniform(std::uint64_t i) const { return static_cast<double>(bits(i) >> 11) * 0x1p-53; }
 
-  /// Mean 0, variance 1, nearly normal, within +-3.47: the sum of four 16-bit fields (Irwin-Hall), exact in
-  /// double.
-  constexpr double normal(std::uint64_t i) const {
+  /// Nearly normal with mean 0: the sum of four 16-bit fields (Irwin-Hall) less its mean, within +-131070.
+  constexpr std::int32_t normal_units(std::uint64_t i) const {
     const std::uint64_t z = bits(i);
-    const auto sum =
-        static_cast<std::int64_t>((z & 0xFFFF) + ((z >> 16) & 0xFFFF) + ((z >> 32) & 0xFFFF) + (z >> 48));
-    return static_cast<double>(sum - 131070) / 37837.0;
+    const std::uint64_t sum = (z & 0xFFFF) + ((z >> 16) & 0xFFFF) + ((z >> 32) & 0xFFFF) + (z >> 48);
+    return static_cast<std::int32_t>(sum) - 131070;
+  }
+  /// Standard deviation of normal_units.
+  static constexpr double kUnitsPerDeviation = 37837.0;
+
+  /// Mean 0, variance 1, nearly normal, within +-3.47, exact in double.
+  constexpr double normal(std::uint64_t i) const {
+    return static_cast<double>(normal_units(i)) / kUnitsPerDeviation;
   }
 
  private:

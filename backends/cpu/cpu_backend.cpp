@@ -54,6 +54,13 @@ class CpuBackend final : public Backend {
   std::uint64_t available_bytes() const override { return available_host_bytes(); }
 
   ResidentTensor load(const HostTensor& weight) override { return {weight.view, weight.owner, 0}; }
+  ResidentTensor generate(const RandomTensor& weight) override {
+    constexpr std::int64_t kGrain = 1 << 14;
+    const HostTensor made = make_host_tensor(info_.name, weight, [&](std::int64_t n, const auto& body) {
+      threads_.parallel_for(n, kGrain, body);
+    });
+    return {made.view, made.owner, weight.bytes()};
+  }
 
   std::string_view submit(const Op& op) override {
     validate(op, DType::f32);
@@ -70,12 +77,15 @@ class CpuBackend final : public Backend {
 
   void upload(void* to, const void* from_host, std::size_t bytes) override {
     std::memcpy(to, from_host, bytes);
+    traffic_.uploaded += bytes;
   }
   void download(void* to_host, const void* from, std::size_t bytes) override {
     std::memcpy(to_host, from, bytes);
+    traffic_.downloaded += bytes;
   }
   void copy(void* to, const void* from, std::size_t bytes) override { std::memcpy(to, from, bytes); }
   void synchronize() override {}
+  Traffic traffic() const override { return traffic_; }
 
   std::vector<KernelInfo> kernels() const override {
     std::vector<KernelInfo> table;
@@ -95,6 +105,7 @@ class CpuBackend final : public Backend {
   Threads threads_;
   const KernelSet* chosen_ = nullptr;
   BackendInfo info_;
+  Traffic traffic_;
 };
 
 }  // namespace
