@@ -1,13 +1,31 @@
 #include "backends/builtin.hpp"
 
 #include "backends/reference/reference_backend.hpp"
+#if TANDEM_HAVE_CUDA
+#include "backends/cuda/cuda_backend.hpp"
+#endif
 
 namespace tandem {
+namespace {
+
+using Backends = std::vector<std::unique_ptr<Backend>>;
+
+void add_gpus([[maybe_unused]] const BackendOptions& options, [[maybe_unused]] Backends& backends) {
+#if TANDEM_HAVE_CUDA
+  const CudaDevices devices = cuda_devices();
+  for (int device = 0; device < devices.count; ++device) {
+    backends.push_back(make_cuda_backend({.device = device, .memory_limit = options.gpu_memory}));
+  }
+#endif
+}
+
+}  // namespace
 
 Context make_context(const BackendOptions& options) {
-  std::vector<std::unique_ptr<Backend>> backends;
+  Backends backends;
   backends.push_back(make_cpu_backend(options.cpu));
   backends.push_back(make_reference_backend());
+  if (options.gpu) add_gpus(options, backends);
   return Context(std::move(backends));
 }
 
