@@ -8,7 +8,7 @@ Context make_context(const BackendOptions& options) {
   std::vector<std::unique_ptr<Backend>> backends;
   backends.push_back(make_cpu_backend(options.cpu));
   backends.push_back(make_reference_backend());
-  return Context(std::move(backends));
+  return Context(std::move(backends), {{"cuda", "built without CUDA"}});
 }
 
 }  // namespace tandem
