@@ -23,6 +23,12 @@ std::string why_no_device(const Context& context) {
   return reasons.empty() ? "no device" : fmt::format("no device ({})", fmt::join(reasons, "; "));
 }
 
+const Backend& host_of(const Context& context) {
+  const Backend* host = first_backend(context, true);
+  if (host == nullptr) fail(ErrorCode::unsupported, "there is no backend of host memory");
+  return *host;
+}
+
 Rules on_the_host(const std::string& host, const std::string& why) {
   return {host, "auto: " + why, fmt::format("auto: everything runs on {}: {}", host, why)};
 }
@@ -36,10 +42,8 @@ std::string what_fits(int count, int layers) {
 
 SessionPlan auto_place(const Context& context, int layers,
                        const std::function<SessionPlan(const Rules&)>& plan) {
-  const Backend* host = first_backend(context, true);
   const Backend* device = first_backend(context, false);
-  if (host == nullptr) fail(ErrorCode::unsupported, "auto: there is no backend of host memory");
-  const std::string& host_name = host->info().name;
+  const std::string& host_name = host_of(context).info().name;
   if (device == nullptr) return plan(on_the_host(host_name, why_no_device(context)));
   const std::string& device_name = device->info().name;
   const std::string room = human_bytes(device->available_bytes());
@@ -49,6 +53,14 @@ SessionPlan auto_place(const Context& context, int layers,
     if (planned.fits()) return planned;
   }
   return plan(on_the_host(host_name, fmt::format("no layer fits in {} of {}", room, device_name)));
+}
+
+std::string gpu_layers_rules(const Context& context, std::int64_t count, int layers) {
+  const std::string& host = host_of(context).info().name;
+  if (count == 0) return host;
+  const Backend* device = first_backend(context, false);
+  if (device == nullptr) fail(ErrorCode::unsupported, "--gpu-layers {}: {}", count, why_no_device(context));
+  return last_layers_on(device->info().name, host, count, layers);
 }
 
 }  // namespace tandem

@@ -19,4 +19,9 @@ struct Rules {
 SessionPlan auto_place(const Context& context, int layers,
                        const std::function<SessionPlan(const Rules&)>& plan);
 
+/// The rules for --gpu-layers as users of llama.cpp know it: the last `count` layers on the first device,
+/// with more than there are embedding and head too, none with 0. Throws Error(unsupported) when there is no
+/// device, with the reasons. REQUIRES: count >= 0.
+std::string gpu_layers_rules(const Context& context, std::int64_t count, int layers);
+
 }  // namespace tandem

@@ -13,6 +13,7 @@
 namespace tandem {
 
 /// Weights that come and go together: of a layer, of one part of a layer, of the embedding or of the head.
+/// Not explicit, so that a caller writes the layer, the part, or both in braces.
 struct Piece {
   Piece(int of_layer) : layer(of_layer) {}
   Piece(Part which) : part(which) {}

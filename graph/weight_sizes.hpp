@@ -13,6 +13,8 @@ struct WeightSize {
   std::int64_t bytes = 0;  ///< as a backend gets it: a matrix as in the file or widened, a vector as f32
   bool in_place = true;    ///< lies in host memory already, where a backend of host memory uses it
 
+  bool operator==(const WeightSize&) const = default;
+
   /// Of the memory of a backend that loads it.
   std::int64_t owned_bytes(bool host_memory) const { return host_memory && in_place ? 0 : bytes; }
 };

@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdlib>
+#include <filesystem>
 
 #include "backends/cpu/cpu_backend.hpp"
 #include "core/io/geometries.hpp"
+#include "graph/auto_place.hpp"
 #include "graph/qwen35.hpp"
 #include "graph/session.hpp"
 #include "tests/graph/device_backend.hpp"
@@ -30,6 +33,12 @@ SessionOptions placed(const std::string& place) {
 SessionPlan plan_tiny(const Context& context, const SessionOptions& options) {
   const Model& model = *tiny_model();
   return plan_session(context, model.config(), model.graph(), weight_sizes(model), options);
+}
+
+Context cpu_alone(const std::string& why) {
+  std::vector<std::unique_ptr<Backend>> backends;
+  backends.push_back(make_cpu_backend({.name = "cpu", .threads = 1, .variant = ""}));
+  return Context(std::move(backends), {{"cuda", why}});
 }
 
 /// What the device must have for the last `count` layers; 9: everything.
@@ -64,6 +73,13 @@ TEST_P(Foreseen, IsWhatASessionTakes) {
 INSTANTIATE_TEST_SUITE_P(SessionPlan, Foreseen,
                          testing::Values("cpu", "cuda", "cpu,cuda:0:4-7", "cuda:gdn,cpu:mlp,cpu:attention",
                                          "cuda,cpu:embedding", "cpu,cuda:0:3"));
+
+TEST(SessionPlan, TheHeadersOfTheFilesTellTheSizes) {
+  const Model& model = *tiny_model();
+  const auto directory = std::filesystem::path(std::getenv("TANDEM_MODELS")) / "tiny";
+  EXPECT_EQ(weight_sizes(model.graph(), Checkpoint::open(directory)), weight_sizes(model));
+  EXPECT_EQ(weight_sizes(model.graph()), weight_sizes(model)) << "it is stored in bf16";
+}
 
 TEST(SessionPlan, ATiedHeadIsCountedOnceOnABackend) {
   const Context context = cpu_and_device(kPlenty);
@@ -108,15 +124,26 @@ TEST(SessionPlan, AutoTakesWhatFits) {
 }
 
 TEST(SessionPlan, AutoWithoutADeviceSaysWhy) {
-  std::vector<std::unique_ptr<Backend>> backends;
-  backends.push_back(make_cpu_backend({.name = "cpu", .threads = 1, .variant = ""}));
-  const Context context(std::move(backends), {{"cuda", "no CUDA device"}});
+  const Context context = cpu_alone("no CUDA device");
   const SessionPlan planned = plan_tiny(context, placed("auto"));
   EXPECT_EQ(planned.placement, "cpu");
   EXPECT_EQ(planned.plan.lines[0].reason, "auto: no device (cuda: no CUDA device)");
   EXPECT_EQ(planned.note, "auto: everything runs on cpu: no device (cuda: no CUDA device)");
   expect_error(ErrorCode::unsupported, "no backend 'cuda' here (no CUDA device); there are: cpu",
                [&] { plan_tiny(context, placed("cpu,cuda:0:3")); });
+}
+
+TEST(SessionPlan, GpuLayersAreTheLastOnes) {
+  const Context context = cpu_and_device(kPlenty);
+  EXPECT_EQ(gpu_layers_rules(context, 0, 8), "cpu");
+  EXPECT_EQ(gpu_layers_rules(context, 1, 8), "cpu,cuda:0:7-7");
+  EXPECT_EQ(gpu_layers_rules(context, 8, 8), "cpu,cuda:0:0-7");
+  EXPECT_EQ(gpu_layers_rules(context, 9, 8), "cuda:0");
+  EXPECT_EQ(gpu_layers_rules(context, 999, 8), "cuda:0");
+  const Plan one = plan_tiny(context, placed(gpu_layers_rules(context, 1, 8))).plan;
+  EXPECT_EQ(one.state_home, (std::vector<int>{0, 0, 0, 0, 0, 0, 0, 1}));
+  expect_error(ErrorCode::unsupported, "--gpu-layers 3: no device (cuda: built without CUDA)",
+               [] { gpu_layers_rules(cpu_alone("built without CUDA"), 3, 8); });
 }
 
 TEST(SessionPlan, ResidencyFollowsTheStatesHomes) {
