@@ -10,12 +10,19 @@ namespace {
 
 using Backends = std::vector<std::unique_ptr<Backend>>;
 
-void add_gpus([[maybe_unused]] const BackendOptions& options, [[maybe_unused]] Backends& backends) {
+/// Returns why there is none, if there is none.
+std::vector<AbsentBackend> add_gpus([[maybe_unused]] const BackendOptions& options,
+                                    [[maybe_unused]] Backends& backends) {
 #if TANDEM_HAVE_CUDA
+  if (!options.gpu) return {{"cuda", "not asked for"}};
   const CudaDevices devices = cuda_devices();
   for (int device = 0; device < devices.count; ++device) {
     backends.push_back(make_cuda_backend({.device = device, .memory_limit = options.gpu_memory}));
   }
+  if (devices.count == 0) return {{"cuda", devices.reason}};
+  return {};
+#else
+  return {{"cuda", "built without CUDA"}};
 #endif
 }
 
@@ -25,8 +32,8 @@ Context make_context(const BackendOptions& options) {
   Backends backends;
   backends.push_back(make_cpu_backend(options.cpu));
   backends.push_back(make_reference_backend());
-  if (options.gpu) add_gpus(options, backends);
-  return Context(std::move(backends));
+  std::vector<AbsentBackend> absent = add_gpus(options, backends);
+  return Context(std::move(backends), std::move(absent));
 }
 
 }  // namespace tandem

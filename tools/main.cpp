@@ -13,6 +13,7 @@ constexpr const char* kExamples = R"(Examples:
   tandem run DIR --prompt-file prompt.txt --temp 0.8 --top-p 0.95 --seed 7
   tandem score DIR --text book.txt --max-tokens 1024 --json score.json
   tandem inspect DIR --kernels
+  tandem plan DIR --place auto --gpu-memory 8GiB
   tandem check oracle tests/data/oracle/gdn_small
 
 Exit codes: 0 done, 1 a check found a difference, 2 bad arguments, 3 not found, 4 unsupported, 5 mismatch, 6 corrupt file,
@@ -40,6 +41,7 @@ int run_program(int argc, char** argv) {
   tools::add_run(program, action);
   tools::add_score(program, action);
   tools::add_inspect(program, action);
+  tools::add_plan(program, action);
   tools::add_check(program, action);
   try {
     program.parse(argc, argv);
@@ -52,7 +54,7 @@ int run_program(int argc, char** argv) {
     const std::vector<std::string> extra = program.remaining();
     const bool no_command = program.get_subcommands().empty() && !extra.empty();
     report("invalid_argument",
-           no_command ? fmt::format("expected run, score, inspect or check, found '{}'", extra.front())
+           no_command ? fmt::format("expected run, score, inspect, plan or check, found '{}'", extra.front())
                       : error.what());
     std::fputs("Run with --help for more.\n", stderr);
     return tools::exit_code(tandem::ErrorCode::invalid_argument);
