@@ -12,65 +12,73 @@ constexpr int kWarps = kThreads / kWarp;
 constexpr std::int64_t kScratchBytes = std::int64_t{64} << 20;
 static_assert(kBlock == num::kChains<float>, "one position a chain");
 
-/// A sequence's pages on the device.
+/// A sequence's rows and its part of the list of pages.
 struct KvRows {
-  std::int64_t first_row, rows, position;
-  std::int64_t first_page;  ///< in the list of all pages
+  std::int64_t first_row, rows, position, first_page;
 };
 
+/// Lists up to this size go with the launch: a few sequences, 8192 positions. Longer ones are copied to the
+/// device first, which costs some microseconds.
+constexpr int kInlineRows = 8;
+constexpr int kInlinePages = 256;
+
+/// The pages of a step's sequences, as kernels get them.
 struct Pages {
-  const KvRows* segments;
-  float* const* pages;
   std::int64_t kv_heads, page_tokens, head_dim;
-  bool aligned;  ///< every key and value can be read 16 bytes at a time
+  const KvRows* far_rows = nullptr;  ///< null: the lists are inline
+  float* const* far_pages = nullptr;
+  KvRows inline_rows[kInlineRows] = {};
+  float* inline_pages[kInlinePages] = {};
 
   __device__ const KvRows& segment_of(std::int64_t row) const {
-    const KvRows* s = segments;
+    const KvRows* s = far_rows != nullptr ? far_rows : inline_rows;
     while (row >= s->first_row + s->rows) ++s;
     return *s;
   }
   /// Key of a position and head; the value of head h is the key of head kv_heads + h.
   __device__ float* key(const KvRows& s, std::int64_t head, std::int64_t position) const {
-    float* page = pages[s.first_page + position / page_tokens];
+    const std::int64_t index = s.first_page + position / page_tokens;
+    float* page = far_rows != nullptr ? far_pages[index] : inline_pages[index];
     return page + (head * page_tokens + position % page_tokens) * head_dim;
   }
 };
 
-/// Copies the segments and their lists of pages to the device, in one piece: segments, then pages.
-cudaError_t push_pages(std::span<const KvSegment> segments, std::int64_t kv_heads, std::int64_t page_tokens,
-                       std::int64_t head_dim, const Launch& where, Pages* pages) {
-  std::size_t count = 0;
-  for (const KvSegment& s : segments) {
-    count += static_cast<std::size_t>(ceil_div(s.position + s.range.rows, page_tokens));
-  }
-  const std::size_t head = segments.size() * sizeof(KvRows);
-  std::vector<std::byte> host(head + count * sizeof(void*));
-  auto* rows = reinterpret_cast<KvRows*>(host.data());
-  auto* list = reinterpret_cast<void**>(host.data() + head);
-  std::int64_t first_page = 0;
-  bool aligned = head_dim % 4 == 0;
-  for (const KvSegment& s : segments) {
-    *rows++ = {s.range.first_row, s.range.rows, s.position, first_page};
-    const std::int64_t used = ceil_div(s.position + s.range.rows, page_tokens);
-    for (std::int64_t i = 0; i < used; ++i) {
-      list[first_page + i] = s.pages.data()[i];
-      aligned = aligned && reinterpret_cast<std::uintptr_t>(s.pages.data()[i]) % 16 == 0;
+/// All pages one after another, and where each sequence's begin.
+struct PageLists {
+  std::vector<KvRows> rows;
+  std::vector<float*> pages;
+  bool aligned = true;  ///< pages can be read 16 bytes at a time
+
+  PageLists(std::span<const KvSegment> segments, std::int64_t page_tokens) {
+    for (const KvSegment& s : segments) {
+      rows.push_back({s.range.first_row, s.range.rows, s.position, std::ssize(pages)});
+      for (void* page :
+           s.pages.first(static_cast<std::size_t>(ceil_div(s.position + s.range.rows, page_tokens)))) {
+        pages.push_back(static_cast<float*>(page));
+        aligned = aligned && reinterpret_cast<std::uintptr_t>(page) % 16 == 0;
+      }
     }
-    first_page += used;
   }
-  const void* device = nullptr;
-  const cudaError_t status = where.arguments->push(host.data(), host.size(), &device);
-  const auto* bytes = static_cast<const std::byte*>(device);
-  *pages = {reinterpret_cast<const KvRows*>(bytes),
-            reinterpret_cast<float* const*>(bytes + head),
-            kv_heads,
-            page_tokens,
-            head_dim,
-            aligned};
+};
+
+/// Puts the lists into the parameters, or on the device.
+cudaError_t pass(const PageLists& lists, const Launch& where, Pages* pages) {
+  if (lists.rows.size() <= kInlineRows && lists.pages.size() <= kInlinePages) {
+    std::copy(lists.rows.begin(), lists.rows.end(), pages->inline_rows);
+    std::copy(lists.pages.begin(), lists.pages.end(), pages->inline_pages);
+    return cudaSuccess;
+  }
+  const void *rows = nullptr, *list = nullptr;
+  cudaError_t status = where.arguments->push(lists.rows.data(), lists.rows.size() * sizeof(KvRows), &rows);
+  if (status != cudaSuccess) return status;
+  status = where.arguments->push(lists.pages.data(), lists.pages.size() * sizeof(float*), &list);
+  pages->far_rows = static_cast<const KvRows*>(rows);
+  pages->far_pages = static_cast<float* const*>(list);
   return status;
 }
 
-__global__ void __launch_bounds__(kThreads) kv_append_kernel(Pages pages, ConstRows k, ConstRows v) {
+__global__ void __launch_bounds__(kThreads)
+    kv_append_kernel(const __grid_constant__ Pages pages, ConstRows k, ConstRows v) {
   wait_for_inputs();
   const std::int64_t row = blockIdx.x, width = pages.kv_heads * pages.head_dim;
   const KvRows& s = pages.segment_of(row);
@@ -83,9 +91,8 @@ __global__ void __launch_bounds__(kThreads) kv_append_kernel(Pages pages, ConstR
 }
 
 cudaError_t kv_append(const KvAppend& op, const Launch& where) {
-  Pages pages{};
-  const cudaError_t status =
-      push_pages(op.segments, op.k.shape[1], op.page_tokens, op.k.shape[2], where, &pages);
+  Pages pages{op.k.shape[1], op.page_tokens, op.k.shape[2]};
+  const cudaError_t status = pass(PageLists(op.segments, op.page_tokens), where, &pages);
   if (status != cudaSuccess) return status;
   return launch(where, kv_append_kernel, op.k.rows(), kThreads, 0, pages, rows(op.k), rows(op.v));
 }
@@ -109,10 +116,16 @@ struct AttentionOperands {
   std::int64_t group;       ///< query heads of a key/value head
   std::int64_t sub_groups;  ///< thread blocks that share them
   float scale;
+  bool aligned;  ///< every key and value can be read 16 bytes at a time
 };
 
-/// Positions whose scores a warp computes together, so that an element of q is read once for all of them.
-constexpr int kTogether = 4;
+/// Positions whose scores a warp computes together, so that an element of q is read once for all of them. As
+/// many as registers allow when several blocks are to share a multiprocessor.
+template <int kGroup>
+inline constexpr int kTogether = kGroup <= 4 ? 4 : 2;
+
+/// Results of a warp: one for each query head and position.
+constexpr int kScores = 16;
 
 template <bool kAligned>
 __device__ __forceinline__ void load4(const float* from, std::int64_t left, float (&to)[4]) {
@@ -125,14 +138,15 @@ __device__ __forceinline__ void load4(const float* from, std::int64_t left, floa
   }
 }
 
-/// Sums of kCount values over the lanes, each in the order of join_lanes: value l ends up in lane l. Lanes
-/// exchange halves of what they have, so that a level costs half of the one before.
-template <int kCount>
-__device__ __forceinline__ float join_values(float (&values)[kCount]) {
-  static_assert(kCount == kWarp);
+/// Sums of kScores values over the lanes, each in the order of join_lanes: value i ends up in lanes i and i
+/// + 16. From the second level on lanes exchange halves of what they have, so that a level costs half of the
+/// one before.
+__device__ __forceinline__ float join_values(float (&values)[kScores]) {
   const int lane = static_cast<int>(threadIdx.x % kWarp);
 #pragma unroll
-  for (int o = kWarp / 2; o > 0; o /= 2) {
+  for (int i = 0; i < kScores; ++i) values[i] = values[i] + __shfl_xor_sync(kAllLanes, values[i], kScores);
+#pragma unroll
+  for (int o = kScores / 2; o > 0; o /= 2) {
     const bool upper = (lane & o) != 0;
 #pragma unroll
     for (int i = 0; i < o; ++i) {
@@ -146,20 +160,21 @@ __device__ __forceinline__ float join_values(float (&values)[kCount]) {
 /// num::dot(key, q) of kTogether positions with each of a warp's query heads; of head g and position j in
 /// lane kTogether * g + j.
 template <int kGroup, bool kAligned>
-__device__ __forceinline__ float score(const float* const (&keys)[kTogether], const float* q, std::int64_t n,
-                                       int heads) {
-  float chains[kGroup][kTogether][4] = {};
+__device__ __forceinline__ float score(const float* const (&keys)[kTogether<kGroup>], const float* q,
+                                       std::int64_t n, int heads) {
+  constexpr int kCount = kTogether<kGroup>;
+  float chains[kGroup][kCount][4] = {};
   for (std::int64_t i = 4 * static_cast<std::int64_t>(threadIdx.x % kWarp); i < n; i += 4 * kWarp) {
-    float k[kTogether][4];
+    float k[kCount][4];
 #pragma unroll
-    for (int j = 0; j < kTogether; ++j) load4<kAligned>(keys[j] + i, n - i, k[j]);
+    for (int j = 0; j < kCount; ++j) load4<kAligned>(keys[j] + i, n - i, k[j]);
 #pragma unroll
     for (int g = 0; g < kGroup; ++g) {
       if (g >= heads) break;
       float query[4];
       load4<kAligned>(q + g * n + i, n - i, query);
 #pragma unroll
-      for (int j = 0; j < kTogether; ++j) {
+      for (int j = 0; j < kCount; ++j) {
 #pragma unroll
         for (int v = 0; v < 4; ++v) {
           if (i + v < n) chains[g][j][v] = num::fma(k[j][v], query[v], chains[g][j][v]);
@@ -167,13 +182,13 @@ __device__ __forceinline__ float score(const float* const (&keys)[kTogether], co
       }
     }
   }
-  float sums[kWarp] = {};
+  float sums[kScores] = {};
 #pragma unroll
   for (int g = 0; g < kGroup; ++g) {
 #pragma unroll
-    for (int j = 0; j < kTogether; ++j) {
+    for (int j = 0; j < kCount; ++j) {
       const float(&c)[4] = chains[g][j];
-      sums[g * kTogether + j] = (c[0] + c[1]) + (c[2] + c[3]);
+      sums[g * kCount + j] = (c[0] + c[1]) + (c[2] + c[3]);
     }
   }
   return join_values(sums);
@@ -198,12 +213,24 @@ __device__ __forceinline__ float2 exponentiate(float (&p)[kBlock], int count) {
   return make_float2(maximum, join_lanes((e[0] + e[1]) + (e[2] + e[3])));
 }
 
+/// Asks for all keys and values of a block, as far as the second-level cache, so that no later loop waits for
+/// memory.
+__device__ __forceinline__ void fetch(const float* const* keys, int count, std::int64_t n,
+                                      std::int64_t to_value) {
+  constexpr std::int64_t kLine = 32;
+  const std::int64_t lines = ceil_div(n, kLine);
+  for (std::int64_t i = threadIdx.x; i < count * lines; i += kThreads) {
+    const float* key = keys[i / lines] + (i % lines) * kLine;
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(key));
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(key + to_value));
+  }
+}
+
 template <int kGroup, bool kAligned>
-__global__ void __launch_bounds__(kThreads) attend_kernel(const __grid_constant__ AttentionOperands op) {
+__global__ void __launch_bounds__(kThreads, 2) attend_kernel(const __grid_constant__ AttentionOperands op) {
   extern __shared__ __align__(16) float q[];  // [heads][head_dim]
   __shared__ __align__(16) float p[kGroup][kBlock];
   __shared__ const float* keys[kBlock];
-  wait_for_inputs();
   const Pages& pages = op.pages;
   std::int64_t unit = blockIdx.x;
   const std::int64_t block = unit % op.partials.blocks;
@@ -213,21 +240,26 @@ __global__ void __launch_bounds__(kThreads) attend_kernel(const __grid_constant_
   const std::int64_t kv_head = unit % pages.kv_heads, row = op.partials.first_row + unit / pages.kv_heads;
   const KvRows& s = pages.segment_of(row);
   const std::int64_t begin = block * kBlock, all = s.position + row - s.first_row + 1, n = pages.head_dim;
-  if (begin >= all) return;
+  if (begin >= all) return wait_for_inputs();
   const int count = static_cast<int>(min(all - begin, std::int64_t{kBlock}));
   const int heads = static_cast<int>(min(op.group - sub_group * kGroup, std::int64_t{kGroup}));
   const std::int64_t first_head = kv_head * op.group + sub_group * kGroup;
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
 
+  const std::int64_t to_value = pages.kv_heads * pages.page_tokens * n;
   if (threadIdx.x < count) keys[threadIdx.x] = pages.key(s, kv_head, begin + threadIdx.x);
+  __syncthreads();
+  fetch(keys, count, n, to_value);
+  wait_for_inputs();
   for (std::int64_t i = threadIdx.x; i < heads * n; i += kThreads) q[i] = op.q.row(row)[first_head * n + i];
   __syncthreads();
-  for (int j = warp * kTogether; j < count; j += kWarps * kTogether) {
-    const float* together[kTogether];
+  constexpr int kCount = kTogether<kGroup>;
+  for (int j = warp * kCount; j < count; j += kWarps * kCount) {
+    const float* together[kCount];
 #pragma unroll
-    for (int i = 0; i < kTogether; ++i) together[i] = keys[min(j + i, count - 1)];
+    for (int i = 0; i < kCount; ++i) together[i] = keys[min(j + i, count - 1)];
     const float sum = score<kGroup, kAligned>(together, q, n, heads);
-    const int lane = static_cast<int>(threadIdx.x) % kWarp, g = lane / kTogether, i = lane % kTogether;
+    const int lane = static_cast<int>(threadIdx.x) % kWarp, g = lane / kCount, i = lane % kCount;
     if (g < heads && j + i < count) p[g][j + i] = sum * op.scale;
   }
   __syncthreads();
@@ -239,7 +271,6 @@ __global__ void __launch_bounds__(kThreads) attend_kernel(const __grid_constant_
     }
   }
   __syncthreads();
-  const std::int64_t to_value = pages.kv_heads * pages.page_tokens * n;
   for (std::int64_t d = threadIdx.x; d < n; d += kThreads) {
     float values[kGroup] = {};
     int j = 0;
@@ -300,7 +331,7 @@ cudaError_t launch_attend(AttentionOperands op, const Launch& where, std::int64_
   const std::int64_t n = op.pages.head_dim;
   const std::size_t shared =
       static_cast<std::size_t>(std::min<std::int64_t>(op.group, kGroup) * n) * sizeof(float);
-  const auto kernel = op.pages.aligned ? attend_kernel<kGroup, true> : attend_kernel<kGroup, false>;
+  const auto kernel = op.aligned ? attend_kernel<kGroup, true> : attend_kernel<kGroup, false>;
   const cudaError_t status =
       launch(where, kernel, row_count * op.pages.kv_heads * op.sub_groups * op.partials.blocks, kThreads,
              shared, op);
@@ -324,14 +355,11 @@ cudaError_t launch_group(const AttentionOperands& op, const Launch& where, std::
 /// Rows in groups whose partial results fit into the scratch memory.
 cudaError_t attention(const Attention& op, const Launch& where) {
   const std::int64_t heads = op.q.shape[1], n = op.q.shape[2];
-  AttentionOperands operands{rows(op.q),
-                             rows(op.o),
-                             {},
-                             {nullptr, 0, 0, heads, n},
-                             heads / op.kv_heads,
-                             0,
-                             static_cast<float>(op.scale)};
-  cudaError_t status = push_pages(op.segments, op.kv_heads, op.page_tokens, n, where, &operands.pages);
+  const PageLists lists(op.segments, op.page_tokens);
+  AttentionOperands operands{
+      rows(op.q),          rows(op.o), {op.kv_heads, op.page_tokens, n}, {nullptr, 0, 0, heads, n},
+      heads / op.kv_heads, 0,          static_cast<float>(op.scale),     lists.aligned && n % 4 == 0};
+  cudaError_t status = pass(lists, where, &operands.pages);
   if (status != cudaSuccess) return status;
   std::int64_t longest = 0;
   for (const KvSegment& s : op.segments) longest = std::max(longest, s.position + s.range.rows);

@@ -44,7 +44,7 @@ cudaError_t launch(const Launch& where, void (*kernel)(Params...), std::int64_t 
   return cudaLaunchKernelEx(&config, kernel, static_cast<Params>(args)...);
 }
 
-inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 /// Rows of f32 with a stride, as kernels get them.
 struct Rows {

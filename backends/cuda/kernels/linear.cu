@@ -1,5 +1,3 @@
-#include <cuda_pipeline_primitives.h>
-
 #include "backends/cuda/kernels/common.cuh"
 
 /// Projections. A lane has V neighbouring chains of the dot product (16 bytes of weights a load), a warp some
@@ -123,206 +121,132 @@ struct Tile {
   }
 };
 
-/// How a launch is cut: a warp has kRows rows and kTokens tokens.
-template <class T_, int kRows_, int kTokens_, int kThreads_>
+/// How a launch is cut: a warp has kRows rows and kTokens tokens, with kUnroll chunks of weights asked for at
+/// a time.
+template <class T_, int kRows_, int kTokens_, int kUnroll_, int kThreads_, int kBlocksPerSm_>
 struct Cut {
   using T = T_;
-  static constexpr int kRows = kRows_, kTokens = kTokens_, kThreads = kThreads_;
+  static constexpr int kRows = kRows_, kTokens = kTokens_, kUnroll = kUnroll_;
+  static constexpr int kThreads = kThreads_, kBlocksPerSm = kBlocksPerSm_;
   static constexpr int kWarps = kThreads / kWarp;
 };
 
-/// Neighbouring blocks have the same rows and other tokens, so that weights are read from memory once.
+/// 16 bytes of weights that go past the first-level cache, which x needs.
+template <class T>
+__device__ __forceinline__ Packed<T> load_once(const T* from) {
+  Packed<T> p;
+  asm volatile("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(p.bits.x), "=r"(p.bits.y), "=r"(p.bits.z), "=r"(p.bits.w)
+               : "l"(from));
+  return p;
+}
+
+/// Brings a row into the first-level cache without waiting for it. All warps need the same elements at about
+/// the same time: without this each of them would wait for each piece.
+template <int kThreads>
+__device__ __forceinline__ void warm(const float* row, std::int64_t n) {
+  constexpr int kLine = 32;
+  for (std::int64_t i = threadIdx.x * kLine; i < n; i += kThreads * kLine) {
+    float unused;
+    asm volatile("ld.global.f32 %0, [%1];" : "=f"(unused) : "l"(row + i));
+  }
+}
+
+/// Neighbouring blocks have the same rows and other tokens, so that weights are read from memory once. The
+/// first weights are asked for before x is ready.
 template <class C, bool kAligned>
-__global__ void __launch_bounds__(C::kThreads)
-    tile_kernel(const __grid_constant__ LinearOperands op, const typename C::T* __restrict__ weights,
-                std::int64_t token_tiles) {
+__global__ void __launch_bounds__(C::kThreads, C::kBlocksPerSm)
+    linear_kernel(const __grid_constant__ LinearOperands op, const typename C::T* __restrict__ weights,
+                  std::int64_t token_tiles) {
   using T = typename C::T;
-  constexpr std::int64_t kChunk = num::kChains<T>;
+  constexpr std::int64_t kChunk = num::kChains<T>, kStep = C::kUnroll * kChunk;
   const std::int64_t token = (blockIdx.x % token_tiles) * C::kTokens;
   const std::int64_t row = ((blockIdx.x / token_tiles) * C::kWarps + threadIdx.x / kWarp) * C::kRows;
   Tile<T, C::kRows, C::kTokens> tile(op, weights, row, token);
   std::int64_t at = 0;
-  wait_for_inputs();
-  for (; kAligned && at + kChunk <= op.columns; at += kChunk) {
-    Packed<T> w[C::kRows];
+  if constexpr (kAligned) {
+    Packed<T> w[C::kUnroll][C::kRows];
+    const auto load = [&](std::int64_t from) {
 #pragma unroll
-    for (int r = 0; r < C::kRows; ++r) w[r].bits = __ldg(reinterpret_cast<const uint4*>(tile.weight[r] + at));
-    tile.add(w, at);
+      for (int u = 0; u < C::kUnroll; ++u) {
+#pragma unroll
+        for (int r = 0; r < C::kRows; ++r) w[u][r] = load_once(tile.weight[r] + from + u * kChunk);
+      }
+    };
+    if (kStep <= op.columns) load(0);
+    wait_for_inputs();
+#pragma unroll
+    for (int t = 0; t < C::kTokens; ++t) {
+      warm<C::kThreads>(op.x.row(min(token + t, op.tokens - 1)), op.columns);
+    }
+    while (at + kStep <= op.columns) {
+#pragma unroll
+      for (int u = 0; u < C::kUnroll; ++u) tile.add(w[u], at + u * kChunk);
+      at += kStep;
+      if (at + kStep <= op.columns) load(at);
+    }
+    for (; at + kChunk <= op.columns; at += kChunk) {
+      Packed<T> one[C::kRows];
+#pragma unroll
+      for (int r = 0; r < C::kRows; ++r) one[r] = load_once(tile.weight[r] + at);
+      tile.add(one, at);
+    }
+  } else {
+    wait_for_inputs();
   }
   for (; at < op.columns; at += kChunk) tile.add_single(at, op.columns);
   tile.store(op, row, token);
 }
 
-/// x of a block's tokens in shared memory. Within a chunk first the lanes' first four elements, then their
-/// second, so that a warp reads neighbouring memory.
 template <class C>
-struct SharedX {
-  using T = typename C::T;
-  static constexpr int kChunk = num::kChains<T>, kFours = kV<T> / 4;
-  float4* data;  ///< [chunks][tokens][kFours][kWarp]
-
-  __device__ void fill(const LinearOperands& op, int chunks) const {
-    const int fours = chunks * kChunk / 4;
-    for (int t = 0; t < C::kTokens; ++t) {
-      const auto* from = reinterpret_cast<const float4*>(op.x.row(min(std::int64_t{t}, op.tokens - 1)));
-      for (int i = static_cast<int>(threadIdx.x); i < fours; i += C::kThreads) {
-        const int chunk = i / (kChunk / 4), lane = i % (kChunk / 4) / kFours, f = i % kFours;
-        data[((chunk * C::kTokens + t) * kFours + f) * kWarp + lane] = from[i];
-      }
-    }
-  }
-  __device__ float4 at(int chunk, int token, int f) const {
-    return data[((chunk * C::kTokens + token) * kFours + f) * kWarp + threadIdx.x % kWarp];
-  }
-};
-
-/// For one token or a few, as fast as the weights come. A block stays for the whole operator; each of its
-/// warps goes through some groups of kRows rows without a pause, kStages chunks ahead of itself: every lane
-/// copies the weights that it will need, and only it, into its own places of shared memory, and waits for
-/// none but its own copies. The first of them are asked for before x is ready.
-template <class C, int kStages>
-__global__ void __launch_bounds__(C::kThreads)
-    stream_kernel(const __grid_constant__ LinearOperands op, const typename C::T* __restrict__ weights) {
-  using T = typename C::T;
-  constexpr int kChunk = num::kChains<T>;
-  extern __shared__ uint4 shared[];
-  uint4* const ring = shared + threadIdx.x;  // [kStages][kRows][kThreads]
-  const SharedX<C> x{reinterpret_cast<float4*>(shared + kStages * C::kRows * C::kThreads)};
-  const int chunks = static_cast<int>(op.columns / kChunk);
-  const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
-  const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * C::kWarps * C::kRows;
-  const std::int64_t first_row = (static_cast<std::int64_t>(warp) * gridDim.x + blockIdx.x) * C::kRows;
-
-  // What is copied next.
-  std::int64_t next_row = first_row;
-  int next_chunk = 0;
-  const T* next[C::kRows];
-  const auto point = [&] {
-#pragma unroll
-    for (int r = 0; r < C::kRows; ++r) {
-      next[r] = weights + min(next_row + r, op.rows - 1) * op.weight_stride + lane * kV<T>;
-    }
-  };
-  const auto copy = [&](int stage) {
-    if (next_row < op.rows) {
-#pragma unroll
-      for (int r = 0; r < C::kRows; ++r) {
-        __pipeline_memcpy_async(ring + (stage * C::kRows + r) * C::kThreads, next[r], sizeof(uint4));
-        next[r] += kChunk;
-      }
-      if (++next_chunk == chunks) {
-        next_chunk = 0;
-        next_row += stride;
-        point();
-      }
-    }
-    __pipeline_commit();
-  };
-  point();
-#pragma unroll
-  for (int stage = 0; stage < kStages; ++stage) copy(stage);
-  wait_for_inputs();
-  x.fill(op, chunks);
-  __syncthreads();
-
-  int stage = 0;
-  for (std::int64_t row = first_row; row < op.rows; row += stride) {
-    Tile<T, C::kRows, C::kTokens> tile(op, weights, row, 0);
-    for (int chunk = 0; chunk < chunks; ++chunk) {
-      __pipeline_wait_prior(kStages - 1);
-      Packed<T> w[C::kRows];
-#pragma unroll
-      for (int r = 0; r < C::kRows; ++r) w[r].bits = ring[(stage * C::kRows + r) * C::kThreads];
-      copy(stage);
-      stage = stage + 1 == kStages ? 0 : stage + 1;
-#pragma unroll
-      for (int t = 0; t < C::kTokens; ++t) {
-        float4 fours[SharedX<C>::kFours];
-#pragma unroll
-        for (int f = 0; f < SharedX<C>::kFours; ++f) fours[f] = x.at(chunk, t, f);
-        tile.add_token(w, t, fours);
-      }
-    }
-    const std::int64_t whole = static_cast<std::int64_t>(chunks) * kChunk;
-    if (whole < op.columns) tile.add_single(whole, op.columns);
-    tile.store(op, row, 0);
-  }
-}
-
-LinearOperands operands_of(const Linear& op) {
-  return {rows(op.x),
-          op.residual ? rows(op.residual) : ConstRows{nullptr, 0},
-          rows(op.y),
-          op.weight.row_stride,
-          op.x.rows(),
-          op.weight.rows(),
-          op.weight.row_elements()};
-}
-
-template <class C>
-cudaError_t launch_tile(const Linear& op, const Launch& where) {
-  const std::int64_t token_tiles = ceil_div(op.x.rows(), C::kTokens);
-  const std::int64_t row_tiles = ceil_div(op.weight.rows(), C::kRows * C::kWarps);
+cudaError_t launch_linear(const Linear& op, const Launch& where) {
+  const LinearOperands operands{rows(op.x),
+                                op.residual ? rows(op.residual) : ConstRows{nullptr, 0},
+                                rows(op.y),
+                                op.weight.row_stride,
+                                op.x.rows(),
+                                op.weight.rows(),
+                                op.weight.row_elements()};
+  const std::int64_t token_tiles = ceil_div(operands.tokens, C::kTokens);
+  const std::int64_t row_tiles = ceil_div(operands.rows, C::kRows * C::kWarps);
   const bool aligned = aligned_rows(op.x) && aligned_rows(op.weight);
-  return launch(where, aligned ? tile_kernel<C, true> : tile_kernel<C, false>, token_tiles * row_tiles,
-                C::kThreads, 0, operands_of(op), static_cast<const typename C::T*>(op.weight.data),
-                token_tiles);
+  return launch(where, aligned ? linear_kernel<C, true> : linear_kernel<C, false>, token_tiles * row_tiles,
+                C::kThreads, 0, operands, static_cast<const typename C::T*>(op.weight.data), token_tiles);
 }
 
-template <class C, int kStages, int kBlocksPerSm>
-cudaError_t launch_stream(const Linear& op, const Launch& where) {
-  constexpr int kChunk = num::kChains<typename C::T>;
-  const std::int64_t blocks =
-      std::min<std::int64_t>(where.multiprocessors * kBlocksPerSm, ceil_div(op.weight.rows(), C::kRows));
-  const std::size_t ring = std::size_t{kStages} * C::kRows * C::kThreads * sizeof(uint4);
-  const std::size_t x =
-      static_cast<std::size_t>(op.x.row_elements() / kChunk * kChunk) * C::kTokens * sizeof(float);
-  const auto kernel = stream_kernel<C, kStages>;
-  const cudaError_t status =
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(ring + x));
-  if (status != cudaSuccess) return status;
-  return launch(where, kernel, blocks, C::kThreads, ring + x, operands_of(op),
-                static_cast<const typename C::T*>(op.weight.data));
+/// As fast as the weights come. The numbers are those with which every shape of a 27B model comes to 90 % of
+/// the copy bandwidth (README.md); most others are better at one shape and much worse at another.
+cudaError_t linear_rows(const Linear& op, const Launch& where) {
+  return op.weight.dtype == DType::bf16 ? launch_linear<Cut<bf16, 2, 1, 8, 128, 3>>(op, where)
+                                        : launch_linear<Cut<float, 2, 1, 5, 128, 5>>(op, where);
 }
 
-constexpr std::int64_t kStreamTokens = 4;
-
-bool suits_stream(const Linear& op) {
-  const std::int64_t chunk = op.weight.dtype == DType::bf16 ? num::kChains<bf16> : num::kChains<float>;
-  // x and the ring share what a multiprocessor has.
-  constexpr std::int64_t kMaxSharedX = std::int64_t{140} << 10;
-  const std::int64_t tokens = op.x.rows() <= 2 ? op.x.rows() : kStreamTokens;
-  return op.x.rows() <= kStreamTokens && op.weight.row_elements() >= chunk &&
-         tokens * op.weight.row_elements() * static_cast<std::int64_t>(sizeof(float)) <= kMaxSharedX &&
-         aligned_rows(op.x) && aligned_rows(op.weight);
+/// Two tokens, or three and four, at about the price of one.
+cudaError_t linear_few(const Linear& op, const Launch& where) {
+  const bool pair = op.x.rows() <= 2;
+  if (op.weight.dtype == DType::bf16) {
+    return pair ? launch_linear<Cut<bf16, 2, 2, 4, 128, 4>>(op, where)
+                : launch_linear<Cut<bf16, 2, 4, 3, 128, 3>>(op, where);
+  }
+  return pair ? launch_linear<Cut<float, 2, 2, 4, 128, 4>>(op, where)
+              : launch_linear<Cut<float, 2, 4, 4, 128, 4>>(op, where);
 }
 
-template <class T>
-cudaError_t linear_stream_of(const Linear& op, const Launch& where) {
-  if (op.x.rows() == 1) return launch_stream<Cut<T, 2, 1, 512>, 5, 1>(op, where);
-  if (op.x.rows() == 2) return launch_stream<Cut<T, 2, 2, 512>, 5, 1>(op, where);
-  return launch_stream<Cut<T, 2, 4, 512>, 5, 1>(op, where);
-}
-
-/// Operators that do not suit it take the tiles.
-cudaError_t linear_tile(const Linear& op, const Launch& where);
-cudaError_t linear_stream(const Linear& op, const Launch& where) {
-  if (!suits_stream(op)) return linear_tile(op, where);
-  return op.weight.dtype == DType::bf16 ? linear_stream_of<bf16>(op, where)
-                                        : linear_stream_of<float>(op, where);
-}
-
-/// Any shape. Several tokens share a read of the weights.
+/// Many tokens share a read of the weights.
 cudaError_t linear_tile(const Linear& op, const Launch& where) {
-  return op.weight.dtype == DType::bf16 ? launch_tile<Cut<bf16, 4, 4, 256>>(op, where)
-                                        : launch_tile<Cut<float, 4, 4, 256>>(op, where);
+  return op.weight.dtype == DType::bf16 ? launch_linear<Cut<bf16, 4, 4, 1, 128, 1>>(op, where)
+                                        : launch_linear<Cut<float, 4, 4, 1, 256, 1>>(op, where);
 }
+
+constexpr std::int64_t kFewTokens = 4;
 
 }  // namespace
 
 template <>
 std::vector<Variant<Linear>> variants() {
-  return {{"stream", suits_stream, linear_stream}, {"tile", nullptr, linear_tile}};
+  return {{"tile", [](const Linear& op) { return op.x.rows() > kFewTokens; }, linear_tile},
+          {"few", [](const Linear& op) { return op.x.rows() > 1; }, linear_few},
+          {"rows", nullptr, linear_rows}};
 }
 
 }  // namespace tandem::cuda

@@ -120,8 +120,11 @@ template <bool kAligned>
 __global__ void __launch_bounds__(kHeadThreads)
     gated_norm_kernel(ConstRows o, ConstRows z, const float* weight, std::int64_t tokens, std::int64_t heads,
                       std::int64_t n, float eps, Rows y) {
-  constexpr int kEarly = 4;  // elements of z that a lane asks for before it needs them: a whole head of 128
+  constexpr int kEarly = 4;  // elements that a lane asks for before it needs them: a whole head of 128
   const HeadUnit u(heads);
+  float w[kEarly];
+#pragma unroll
+  for (int k = 0; k < kEarly; ++k) w[k] = u.lane + k * kWarp < n ? weight[u.lane + k * kWarp] : 0.0f;
   wait_for_inputs();
   if (u.row >= tokens) return;
   const float* x = o.row(u.row) + u.head * n;
@@ -131,13 +134,14 @@ __global__ void __launch_bounds__(kHeadThreads)
 #pragma unroll
   for (int k = 0; k < kEarly; ++k) early[k] = u.lane + k * kWarp < n ? gate[u.lane + k * kWarp] : 0.0f;
   const float r = num::inverse_sqrt(warp_dot<kAligned>(x, x, n) / static_cast<float>(n) + eps);
-  const auto result = [&](std::int64_t i, float g) { return (weight[i] * (x[i] * r)) * num::silu(g); };
 #pragma unroll
   for (int k = 0; k < kEarly; ++k) {
     const std::int64_t i = u.lane + k * kWarp;
-    if (i < n) out[i] = result(i, early[k]);
+    if (i < n) out[i] = (w[k] * (x[i] * r)) * num::silu(early[k]);
   }
-  for (std::int64_t i = u.lane + kEarly * kWarp; i < n; i += kWarp) out[i] = result(i, gate[i]);
+  for (std::int64_t i = u.lane + kEarly * kWarp; i < n; i += kWarp) {
+    out[i] = (weight[i] * (x[i] * r)) * num::silu(gate[i]);
+  }
 }
 
 cudaError_t gdn_gated_norm(const GdnGatedNorm& op, const Launch& where) {
