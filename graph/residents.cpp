@@ -11,7 +11,7 @@ void Residents::load(const Model& model, const Plan& plan) {
     const auto backend = static_cast<std::size_t>(plan.node_backend[i]);
     for (WeightId id : nodes[i].weights) {
       if (!loaded[backend].contains(id))
-        loaded[backend].emplace(id, backends_[backend]->load(model.weight(id)));
+        loaded[backend].emplace(id, model.weight(id).load_on(*backends_[backend]));
     }
   }
   held_ = std::move(loaded);
