@@ -6,6 +6,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -53,7 +54,8 @@ std::vector<TokenId> parse_ids(std::string_view text, std::string_view where);
 
 /// Options that several subcommands share.
 struct ModelOptions {
-  std::string model;  ///< a Hugging Face directory; empty: the default model
+  std::string model;                     ///< a Hugging Face directory; empty: the default model
+  std::optional<std::string> synthetic;  ///< instead: graph/synthetic.hpp
   std::string place = "cpu";
   int threads = 0;
   std::string isa;  ///< kernel variant to force; empty: TANDEM_CPU_ISA, or the best usable one
@@ -65,8 +67,12 @@ struct ModelOptions {
 
   /// The model's directory. Throws Error(not_found) when there is no default model.
   std::filesystem::path directory() const;
+  /// What output calls the model: its directory, or "synthetic 27B". Throws as directory().
+  std::string name() const;
+  /// Of the model, without its weights.
+  ModelConfig config() const;
   Context make_context() const;
-  /// Opens the model, with a progress line on a terminal.
+  /// Opens or makes the model, with a progress line on a terminal.
   std::shared_ptr<const Model> open() const;
 };
 
