@@ -31,6 +31,7 @@ void add_score(CLI::App& program, Action& action);
 void add_inspect(CLI::App& program, Action& action);
 void add_check(CLI::App& program, Action& action);
 void add_synth(CLI::App& program, Action& action);
+void add_bench(CLI::App& program, Action& action);
 
 /// Checks the text of a number option; `expected` says in a message what it must be. CLI11 itself takes ""
 /// for 0, lets a number that is too large saturate and makes an unsigned "-1" a very large one.
