@@ -67,6 +67,7 @@ Executor::Executor(const Model& model, const Plan& plan, std::vector<Backend*> b
       limits_(limits),
       workspace_(model.graph(), plan, backends_, limits) {
   if (model.graph().rotary_pairs() > 0) make_rope(context_tokens);
+  make_staging();
 }
 
 void Executor::upload_real(int backend, void* to, std::span<const double> values) const {
@@ -113,14 +114,38 @@ void Executor::upload_input(const InputData& input) const {
   }
 }
 
+/// Page-locked by a backend with memory of its own, if there is one; large enough for any value that crosses.
+void Executor::make_staging() {
+  std::int64_t bytes = 0;
+  for (const std::vector<Crossing>& crossings : plan_.crossings) {
+    for (const Crossing& crossing : crossings) {
+      const Value& value = model_.graph().value(crossing.value);
+      const std::int64_t rows = value.rows == Rows::tokens ? limits_.tokens : limits_.outputs;
+      const DType real = backends_[static_cast<std::size_t>(crossing.from)]->info().real;
+      bytes = std::max(bytes,
+                       checked_mul(rows * static_cast<std::int64_t>(size_of(real)), value.width, "staging"));
+    }
+  }
+  if (bytes == 0) return;
+  const auto device = std::find_if(backends_.begin(), backends_.end(),
+                                   [](const Backend* b) { return !b->info().host_memory; });
+  Backend& owner = device == backends_.end() ? *backends_.front() : **device;
+  for (Staging& staging : staging_) staging.memory = owner.allocate_staging(static_cast<std::size_t>(bytes));
+}
+
 void Executor::cross(const Crossing& crossing, const Batch& batch) {
+  Staging& staging = staging_[crossings_ % staging_.size()];
+  if (staging.left) staging.left->wait();
+  Backend& source = *backends_[static_cast<std::size_t>(crossing.from)];
+  Backend& target = *backends_[static_cast<std::size_t>(crossing.to)];
   const Tensor from = tensor(crossing.from, crossing.value, batch);
   const Tensor to = tensor(crossing.to, crossing.value, batch);
   const auto bytes = static_cast<std::size_t>(from.bytes());
-  staging_.resize(std::max(staging_.size(), bytes));
-  backends_[static_cast<std::size_t>(crossing.from)]->download(staging_.data(), from.data, bytes);
-  backends_[static_cast<std::size_t>(crossing.to)]->upload(to.data, staging_.data(), bytes);
-  backends_[static_cast<std::size_t>(crossing.to)]->synchronize();  // the staging memory is used again
+  source.receive(staging.memory.data(), from.data, bytes);
+  source.record()->wait();
+  target.send(to.data, staging.memory.data(), bytes);
+  staging.left = target.record();
+  ++crossings_;
   crossed_bytes_ += bytes;
 }
 

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -54,15 +56,23 @@ class Executor {
 
   const StepLimits& limits() const { return limits_; }
   std::int64_t workspace_bytes(int backend) const { return workspace_.bytes(backend); }
-  /// Bytes that crossed between backends since construction.
+  /// Values and their bytes that crossed between backends since construction.
+  std::uint64_t crossings() const { return crossings_; }
   std::uint64_t crossed_bytes() const { return crossed_bytes_; }
 
  private:
   class StepBindings;
 
+  /// Where a crossing value lies on the host.
+  struct Staging {
+    Buffer memory;
+    std::unique_ptr<Event> left;  ///< when the last value has gone from here; null before the first
+  };
+
   void upload_input(const InputData& input) const;
   void upload_real(int backend, void* to, std::span<const double> values) const;
   void make_rope(std::int64_t context_tokens);
+  void make_staging();
   void cross(const Crossing& crossing, const Batch& batch);
   void show(const Node& node, int backend, const Batch& batch, const Probe& probe) const;
   Tensor tensor(int backend, ValueId value, const Batch& batch) const;
@@ -75,7 +85,8 @@ class Executor {
   Workspace workspace_;
   std::int64_t rope_positions_ = 0;
   std::vector<Buffer> rope_cos_, rope_sin_;  ///< by backend
-  std::vector<std::byte> staging_;           ///< for crossings
+  std::array<Staging, 2> staging_;           ///< taken in turn
+  std::uint64_t crossings_ = 0;
   std::uint64_t crossed_bytes_ = 0;
 };
 

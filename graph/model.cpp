@@ -6,17 +6,11 @@
 #include "core/io/checkpoint.hpp"
 #include "graph/fingerprint.hpp"
 #include "graph/qwen35.hpp"
+#include "graph/tensor_names.hpp"
 #include "graph/widen.hpp"
 
 namespace tandem {
 namespace {
-
-/// A text-only save names its tensors "model.x", a multimodal one "model.language_model.x"; the head stands
-/// alone.
-std::vector<std::string> candidate_names(const std::string& name) {
-  if (name.starts_with("lm_head.")) return {name, "model." + name, "model.language_model." + name};
-  return {"model.language_model." + name, "model." + name};
-}
 
 /// The convolution's weight is stored [C, 1, K].
 HostTensor without_middle(HostTensor tensor) {
@@ -27,7 +21,7 @@ HostTensor without_middle(HostTensor tensor) {
 }
 
 HostTensor find_tensor(const Checkpoint& checkpoint, const std::string& directory, const std::string& name) {
-  const std::vector<std::string> candidates = candidate_names(name);
+  const std::vector<std::string> candidates = tensor_names(name);
   for (const std::string& candidate : candidates) {
     if (checkpoint.contains(candidate)) return without_middle(checkpoint.tensor(candidate));
   }

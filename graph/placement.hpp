@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/context.hpp"
 #include "graph/graph.hpp"
 
 namespace tandem {
@@ -18,15 +19,23 @@ struct Place {
 /// What the user asked for: a list of rules, later ones overriding earlier ones.
 ///
 ///     cpu                     everything
-///     cpu,other:8-15          layers 8 to 15 elsewhere
-///     cpu,other:gdn           one part of every layer: embedding, gdn, attention, mlp, head
+///     cuda:0                  everything on the device of that name; cuda is the first one
+///     cpu,cuda:8-15           layers 8 to 15 elsewhere; cuda:1:8-15 on the second device
+///     cpu,cuda:gdn            one part of every layer: embedding, gdn, attention, mlp, head
+///     cpu,cuda:8-15:mlp       one part of some layers
 ///
-/// A rule with layers covers the parts of these layers; embedding and head belong to no layer.
+/// A single layer is a number (cpu:3). After a name that devices share a number is the device's, so there it
+/// is written as a range or after the device: cuda:3-3, cuda:0:3.
+///
+/// A rule with layers covers the parts of these layers; embedding and head belong to no layer. Where no rule
+/// covers them, the embedding goes where layer 0 begins and the head where the last layer ends.
 class Placement {
  public:
   /// `backends` are the names that a rule may begin with. Throws Error(invalid_argument) saying what a rule
-  /// looks like and which names there are; an unknown backend is Error(unsupported).
-  static Placement parse(std::string_view text, std::span<const std::string> backends, int layers);
+  /// looks like; an unknown backend is Error(unsupported) with the names that there are, and with the reason
+  /// if it is one of the `absent` ones.
+  static Placement parse(std::string_view text, std::span<const std::string> backends, int layers,
+                         std::span<const AbsentBackend> absent = {});
 
   /// Throws Error(invalid_argument) when no rule covers it; parse() has made sure that one does.
   Place of(int layer, Part part) const;
@@ -34,6 +43,9 @@ class Placement {
   /// The same rules with the backends numbered as in `to` instead of `from`; those not in `to` cover nothing
   /// that matters.
   Placement renumbered(std::span<const std::string> from, std::span<const std::string> to) const;
+
+  /// The same places with one reason for all, for rules that nobody wrote.
+  Placement explained(std::string reason) const;
 
  private:
   struct Rule {
@@ -45,9 +57,22 @@ class Placement {
 
     bool covers(int layer, Part which) const;
   };
-  static Rule parse_rule(std::string_view text, std::span<const std::string> backends, int layers);
+  static Rule parse_rule(std::string_view text, std::span<const std::string> backends, int layers,
+                         std::span<const AbsentBackend> absent);
+  const Rule* find(int layer, Part part) const;
 
+  int layers_ = 0;
   std::vector<Rule> rules_;
+  std::string reason_;  ///< empty: the rule
 };
+
+/// Index of the backend that `name` alone means: a name, or what comes before the colon in the first of
+/// several ("cuda" for "cuda:0"). Throws Error(unsupported) as Placement::parse.
+int backend_named(std::string_view name, std::span<const std::string> backends,
+                  std::span<const AbsentBackend> absent = {});
+
+/// The rules that put the last `count` of all layers on `device` and the rest on `host`; with a count above
+/// `layers` embedding and head go to the device too. REQUIRES: count >= 0.
+std::string last_layers_on(std::string_view device, std::string_view host, std::int64_t count, int layers);
 
 }  // namespace tandem

@@ -28,7 +28,13 @@ class Copies {
   std::vector<std::vector<int>> where_;  ///< by value; the producer first
 };
 
-void place_nodes(const Graph& graph, const Placement& placement, Plan& plan) {
+void count_crossing(const Value& value, DType real, Plan& plan) {
+  const std::int64_t bytes = value.width * static_cast<std::int64_t>(size_of(real));
+  (value.rows == Rows::tokens ? plan.crossing_bytes_per_token : plan.crossing_bytes_per_output) += bytes;
+  ++plan.crossings_per_step;
+}
+
+void place_nodes(const Graph& graph, const Placement& placement, DType real, Plan& plan) {
   Copies copies(graph.values().size());
   for (const Node& node : graph.nodes()) {
     const int backend = placement.of(node.layer, node.part).backend;
@@ -37,12 +43,9 @@ void place_nodes(const Graph& graph, const Placement& placement, Plan& plan) {
       Crossing crossing;
       if (!copies.needs(graph, id, backend, crossing)) continue;
       crossings.push_back(crossing);
-      if (graph.value(id).rows == Rows::tokens) {
-        plan.crossing_bytes_per_token += graph.value(id).width * static_cast<std::int64_t>(sizeof(float));
-      }
+      count_crossing(graph.value(id), real, plan);
     }
     for (ValueId id : node.writes) copies.produced(id, backend);
-    plan.crossings_per_step += static_cast<std::int64_t>(crossings.size());
     plan.node_backend.push_back(backend);
     plan.crossings.push_back(std::move(crossings));
     if (node.stateful) plan.state_home[static_cast<std::size_t>(node.layer)] = backend;
@@ -56,9 +59,9 @@ std::int64_t state_bytes(const StateGeometry& geometry, int layer, std::int64_t 
   return geometry.pages_for(context_tokens) * geometry.page_bytes();
 }
 
-void add_lines(const Graph& graph, const Model& model, const StateGeometry& geometry,
+void add_lines(const Graph& graph, const WeightSizes& sizes, const StateGeometry& geometry,
                const Placement& placement, std::int64_t context_tokens, Plan& plan) {
-  std::set<WeightId> counted;
+  std::set<std::pair<int, WeightId>> counted;
   for (const Node& node : graph.nodes()) {
     if (plan.lines.empty() || plan.lines.back().layer != node.layer || plan.lines.back().part != node.part) {
       const Place place = placement.of(node.layer, node.part);
@@ -66,7 +69,8 @@ void add_lines(const Graph& graph, const Model& model, const StateGeometry& geom
     }
     PlanLine& line = plan.lines.back();
     for (WeightId id : node.weights) {
-      if (counted.insert(id).second) line.weight_bytes += model.weight(id).view.bytes();
+      if (counted.insert({line.backend, id}).second)
+        line.weight_bytes += sizes[static_cast<std::size_t>(id)].bytes;
     }
     if (node.stateful) line.state_bytes = state_bytes(geometry, node.layer, context_tokens);
   }
@@ -91,14 +95,14 @@ std::string line_text(const Plan& plan, const PlanLine& line, const std::string&
 
 }  // namespace
 
-Plan make_plan(const Graph& graph, const Model& model, const StateGeometry& geometry,
+Plan make_plan(const Graph& graph, const WeightSizes& sizes, const StateGeometry& geometry,
                const Placement& placement, std::vector<std::string> backend_names,
                std::int64_t context_tokens) {
   Plan plan;
   plan.backend_names = std::move(backend_names);
   plan.state_home.assign(geometry.layers.size(), 0);
-  place_nodes(graph, placement, plan);
-  add_lines(graph, model, geometry, placement, context_tokens, plan);
+  place_nodes(graph, placement, geometry.real, plan);
+  add_lines(graph, sizes, geometry, placement, context_tokens, plan);
   return plan;
 }
 
@@ -117,18 +121,8 @@ std::string to_text(const Plan& plan) {
     }
     text += line_text(plan, plan.lines[i], layer_text(plan.lines[i].layer, last), count);
   }
-  for (std::size_t b = 0; b < plan.backend_names.size(); ++b) {
-    std::int64_t weights = 0, state = 0;
-    for (const PlanLine& line : plan.lines) {
-      if (line.backend == static_cast<int>(b)) weights += line.weight_bytes, state += line.state_bytes;
-    }
-    if (weights + state == 0) continue;
-    text += fmt::format("{}: {} of weights, {} of state a sequence\n", plan.backend_names[b],
-                        human_bytes(static_cast<std::uint64_t>(weights)),
-                        human_bytes(static_cast<std::uint64_t>(state)));
-  }
-  text += fmt::format("crossings: {} a step, {} bytes a token\n", plan.crossings_per_step,
-                      plan.crossing_bytes_per_token);
+  text += fmt::format("crossings: {} a step, {} bytes a token, {} bytes an output row\n",
+                      plan.crossings_per_step, plan.crossing_bytes_per_token, plan.crossing_bytes_per_output);
   return text;
 }
 

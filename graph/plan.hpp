@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "core/backend.hpp"
-#include "graph/model.hpp"
 #include "graph/placement.hpp"
+#include "graph/weight_sizes.hpp"
 #include "state/geometry.hpp"
 
 namespace tandem {
@@ -23,8 +23,8 @@ struct PlanLine {
   int layer = kNoLayer;
   Part part = Part::embedding;
   int backend = 0;
-  std::int64_t weight_bytes = 0;
-  std::int64_t state_bytes = 0;  ///< of one sequence over the whole context
+  std::int64_t weight_bytes = 0;  ///< those that an earlier line has on the same backend are counted there
+  std::int64_t state_bytes = 0;   ///< of one sequence over the whole context
   std::string reason;
 };
 
@@ -35,16 +35,18 @@ struct Plan {
   std::vector<int> state_home;                   ///< by layer
   std::vector<PlanLine> lines;                   ///< in order of execution
   std::vector<std::string> backend_names;
-  std::int64_t crossing_bytes_per_token = 0;
-  std::int64_t crossings_per_step = 0;
+  std::int64_t crossings_per_step = 0;        ///< between backends; fewer when no logits are wanted
+  std::int64_t crossing_bytes_per_token = 0;  ///< of values with a row for each token
+  std::int64_t crossing_bytes_per_output =
+      0;  ///< of values with a row for each token whose logits are wanted
 };
 
 /// Places every node of the graph. `context_tokens` is for the state's bytes in the lines.
-Plan make_plan(const Graph& graph, const Model& model, const StateGeometry& geometry,
+Plan make_plan(const Graph& graph, const WeightSizes& sizes, const StateGeometry& geometry,
                const Placement& placement, std::vector<std::string> backend_names,
                std::int64_t context_tokens);
 
-/// The plan as a table for people: a line for each run of layers that look alike, and totals.
+/// The plan as a table for people: a line for each run of layers that look alike, and what crosses.
 std::string to_text(const Plan& plan);
 
 }  // namespace tandem

@@ -1,30 +1,54 @@
 #pragma once
 
-#include <functional>
-#include <map>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/backend.hpp"
+#include "graph/load_watch.hpp"
 #include "graph/model.hpp"
 #include "graph/plan.hpp"
 
 namespace tandem {
 
+/// Weights that come and go together: of a layer, of one part of a layer, of the embedding or of the head.
+/// Not explicit, so that a caller writes the layer, the part, or both in braces.
+struct Piece {
+  Piece(int of_layer) : layer(of_layer) {}
+  Piece(Part which) : part(which) {}
+  Piece(int of_layer, Part which) : layer(of_layer), part(which) {}
+
+  bool has(const Node& node) const { return node.layer == layer && (!part || node.part == *part); }
+
+  int layer = kNoLayer;
+  std::optional<Part> part;
+};
+/// "layer 3", "layer 3's mlp", "the head".
+std::string to_string(const Piece& piece);
+
 /// Which weights are loaded where. Backends are hit-only: a node runs only where its weights are.
-/// Not thread-safe. The backends outlive it.
+/// Not thread-safe. The model and the backends outlive it; no step may run while it changes.
 class Residents {
  public:
-  explicit Residents(std::vector<Backend*> backends)
-      : backends_(std::move(backends)), held_(backends_.size()) {}
+  Residents(const Model& model, std::vector<Backend*> backends);
 
-  /// Loads what the plan's nodes need that is not loaded yet. All or nothing: after an Error everything is as
-  /// before.
-  void load(const Model& model, const Plan& plan);
+  /// Loads what the plan's nodes, or a piece's, need that is not loaded yet. All or nothing: after an Error
+  /// everything is as before. Throws what Backend::load throws, Error(interrupted) when the watch says so,
+  /// and Error(invalid_argument) when the model has no such piece, as all that take one.
+  void load(const Plan& plan, const LoadWatch& watch = {});
+  void load(const Piece& piece, int backend, const LoadWatch& watch = {});
 
-  bool holds(int backend, WeightId weight) const {
-    return held_[static_cast<std::size_t>(backend)].contains(weight);
-  }
+  /// Frees the weights of a piece; those that something else loaded there needs too (a head tied to the
+  /// embedding) stay until that goes. No effect on what is not loaded.
+  void unload(const Piece& piece, int backend);
+
+  bool holds(const Piece& piece, int backend) const;
+  bool holds(int backend, WeightId weight) const { return static_cast<bool>(at(backend, weight).view); }
+
+  /// Throws Error(not_resident) naming the first part of a layer whose weights are not where the plan runs
+  /// it. Without `outputs` the head does not run and is not looked at.
+  void require(const Plan& plan, bool outputs) const;
 
   /// Throws Error(not_resident) naming the backend when the weight is not there.
   const ConstTensor& get(int backend, WeightId weight) const;
@@ -33,8 +57,28 @@ class Residents {
   std::int64_t owned_bytes(int backend) const;
 
  private:
+  /// A node that is to run on a backend.
+  struct Use {
+    std::size_t backend;
+    std::size_t node;
+  };
+  /// What a backend has: weights, and which nodes they were loaded for.
+  struct Held {
+    std::vector<ResidentTensor> weights;  ///< by WeightId; an empty view: not there
+    std::vector<bool> nodes;
+  };
+
+  const ResidentTensor& at(int backend, WeightId weight) const {
+    return held_[static_cast<std::size_t>(backend)].weights[static_cast<std::size_t>(weight)];
+  }
+  std::vector<Use> uses_of(const Piece& piece, int backend) const;
+  std::vector<std::pair<std::size_t, WeightId>> missing_for(std::span<const Use> uses) const;
+  void load_for(std::span<const Use> uses, const LoadWatch& watch);
+  bool needed(const Held& held, WeightId weight) const;
+
+  const Model& model_;
   std::vector<Backend*> backends_;
-  std::vector<std::map<WeightId, ResidentTensor>> held_;  ///< by backend
+  std::vector<Held> held_;  ///< by backend
 };
 
 }  // namespace tandem

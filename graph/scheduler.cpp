@@ -34,8 +34,11 @@ InputData input(ValueId value, const std::vector<std::int32_t>& data) {
 
 }  // namespace
 
-Scheduler::Scheduler(const Model& model, StateManager& state, Executor& executor)
-    : state_(state),
+Scheduler::Scheduler(const Model& model, const Plan& plan, const Residents& residents, StateManager& state,
+                     Executor& executor)
+    : plan_(plan),
+      residents_(residents),
+      state_(state),
       executor_(executor),
       ids_(model.graph().find("ids")),
       positions_(model.graph().find("positions")),
@@ -71,8 +74,29 @@ void Scheduler::check(std::span<const SequenceTokens> batch) const {
   }
 }
 
+void Scheduler::require_weights(std::span<const SequenceTokens> batch) const {
+  residents_.require(plan_, std::any_of(batch.begin(), batch.end(), [](const SequenceTokens& sequence) {
+                       return sequence.outputs != Outputs::none;
+                     }));
+}
+
+void Scheduler::require_state(SequenceId sequence) const {
+  for (std::size_t layer = 0; layer < plan_.state_home.size(); ++layer) {
+    const int home = state_.home(sequence, static_cast<int>(layer));
+    if (home == plan_.state_home[layer]) continue;
+    fail(
+        ErrorCode::not_resident,
+        "layer {}: the plan runs it on {}, the state of sequence {} lives on {}; run it there or migrate the "
+        "state first (nothing has been computed)",
+        layer, plan_.backend_names[static_cast<std::size_t>(plan_.state_home[layer])], to_string(sequence),
+        plan_.backend_names[static_cast<std::size_t>(home)]);
+  }
+}
+
 std::vector<std::vector<float>> Scheduler::step(std::span<const SequenceTokens> batch, const Probe& probe) {
   check(batch);
+  require_weights(batch);
+  for (const SequenceTokens& sequence : batch) require_state(sequence.sequence);
   std::vector<StateStep> steps;
   steps.reserve(batch.size());
   std::vector<SequenceRows> sequences;

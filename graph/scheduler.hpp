@@ -6,6 +6,8 @@
 
 #include "core/text/token.hpp"
 #include "graph/executor.hpp"
+#include "graph/plan.hpp"
+#include "graph/residents.hpp"
 #include "state/state_manager.hpp"
 
 namespace tandem {
@@ -25,12 +27,14 @@ struct SequenceTokens {
 class Scheduler {
  public:
   /// All outlive the scheduler. The plan's backends are the state manager's, in the same order.
-  Scheduler(const Model& model, StateManager& state, Executor& executor);
+  Scheduler(const Model& model, const Plan& plan, const Residents& residents, StateManager& state,
+            Executor& executor);
 
   /// Runs the tokens and commits: every sequence has a new version. Returns the wanted logits of each
   /// sequence, [rows, vocab]. On an Error no sequence has changed: Error(invalid_argument) for an id outside
-  /// the vocabulary, no tokens, a sequence given twice, or more rows than the limits allow; otherwise what
-  /// state and backends throw.
+  /// the vocabulary, no tokens, a sequence given twice, or more rows than the limits allow;
+  /// Error(not_resident) when weights or a sequence's state are not where the plan runs their layer, which is
+  /// looked at before anything runs; otherwise what state and backends throw.
   std::vector<std::vector<float>> step(std::span<const SequenceTokens> batch, const Probe& probe = {});
 
   const StepLimits& limits() const { return executor_.limits(); }
@@ -38,7 +42,11 @@ class Scheduler {
 
  private:
   void check(std::span<const SequenceTokens> batch) const;
+  void require_weights(std::span<const SequenceTokens> batch) const;
+  void require_state(SequenceId sequence) const;
 
+  const Plan& plan_;
+  const Residents& residents_;
   StateManager& state_;
   Executor& executor_;
   ValueId ids_, positions_, output_rows_, logits_;

@@ -4,33 +4,24 @@
 #include <functional>
 #include <memory>
 #include <span>
-#include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/context.hpp"
 #include "graph/executor.hpp"
 #include "graph/scheduler.hpp"
+#include "graph/session_plan.hpp"
 #include "state/state_manager.hpp"
 
 namespace tandem {
 
-struct SessionOptions {
-  std::string place = "cpu";        ///< graph/placement.hpp
-  std::int64_t context_tokens = 0;  ///< of each sequence; 0: 4096 or the model's own limit if that is less
-  std::int64_t sequences = 1;       ///< open at a time
-  std::int64_t kept_versions = 1;   ///< of each sequence, for rollback
-  StepLimits limits;                ///< longer inputs go through in chunks
-  Residency residency = Residency::uniform;
-};
-
-/// A model made ready on some backends: weights resident, state and workspace allocated, nothing more to
-/// allocate afterwards. Owns state, executor and scheduler. The context outlives it; the model is shared.
-/// Neither copied nor moved. Not thread-safe.
+/// A model made ready on some backends: weights resident, state and workspace allocated. Nothing more is
+/// allocated afterwards, except by load(). Owns state, executor and scheduler. The context outlives it; the
+/// model is shared. Neither copied nor moved. Not thread-safe.
 class Session {
  public:
-  /// Throws what Placement::parse throws; Error(out_of_memory) saying how much was wanted; Error(unsupported)
-  /// when the placement mixes backends of different element types; Error(invalid_argument) for a context
-  /// above the model's limit.
+  /// Throws what plan_session and require_fit throw, before anything is loaded or allocated; what the
+  /// backends throw; Error(interrupted) when the options' watch says so.
   Session(const Context& context, std::shared_ptr<const Model> model, const SessionOptions& options);
   Session(const Session&) = delete;  // its parts refer to each other
   Session& operator=(const Session&) = delete;
@@ -44,20 +35,30 @@ class Session {
   std::vector<float> feed(SequenceId sequence, std::span<const TokenId> tokens, Outputs outputs,
                           const std::function<bool()>& interrupted = {});
 
+  /// Which weights a backend of the session holds, and their coming and going while it runs: a layer, a part
+  /// of a layer, embedding or head, as in holds(3, "cpu"), load({3, Part::mlp}, "cuda:0"),
+  /// unload(Part::head, "cuda:0"). A step whose weights are not all where the plan runs them is refused with
+  /// Error(not_resident) before anything is computed. load and unload as in Residents; all throw
+  /// Error(invalid_argument) for a piece that the model has not, Error(unsupported) for a backend that the
+  /// session does not use.
+  bool holds(const Piece& piece, std::string_view backend) const;
+  void load(const Piece& piece, std::string_view backend, const LoadWatch& watch = {});
+  void unload(const Piece& piece, std::string_view backend);
+
   StateManager& state() { return *state_; }
   const StateManager& state() const { return *state_; }
   Scheduler& scheduler() { return *scheduler_; }
   const Executor& executor() const { return *executor_; }
   const Model& model() const { return *model_; }
-  const Plan& plan() const { return plan_; }
+  const Plan& plan() const { return planned_.plan; }
+  const SessionPlan& planned() const { return planned_; }
+  const Residents& residents() const { return *residents_; }
   std::int64_t context_tokens() const { return state_->budget().context_tokens; }
   std::int64_t vocab_size() const { return scheduler_->vocab_size(); }
 
  private:
   std::shared_ptr<const Model> model_;
-  Residency residency_;
-  std::vector<Backend*> backends_;  ///< those that the plan uses, in its numbering
-  Plan plan_;
+  SessionPlan planned_;
   std::unique_ptr<StateManager> state_;
   std::unique_ptr<Residents> residents_;
   std::unique_ptr<Executor> executor_;

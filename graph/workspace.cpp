@@ -68,33 +68,37 @@ std::int64_t lowest_gap(const std::vector<Lifetime>& placed, const Lifetime& wan
 
 }  // namespace
 
+WorkspaceLayout workspace_layout(const Graph& graph, const Plan& plan, int backend, const StepLimits& limits,
+                                 DType real) {
+  std::vector<Lifetime> wanted = lifetimes(graph, plan, backend, limits, real);
+  std::stable_sort(wanted.begin(), wanted.end(), [](auto& x, auto& y) { return x.bytes > y.bytes; });
+  std::vector<Lifetime> placed;
+  WorkspaceLayout layout{std::vector<std::int64_t>(graph.values().size(), -1), 0};
+  for (Lifetime& value : wanted) {
+    value.offset = lowest_gap(placed, value);
+    layout.bytes = std::max(layout.bytes, checked_add(value.offset, value.bytes, "workspace"));
+    layout.offsets[value.value] = value.offset;
+    placed.push_back(value);
+  }
+  return layout;
+}
+
 Workspace::Workspace(const Graph& graph, const Plan& plan, const std::vector<Backend*>& backends,
                      const StepLimits& limits) {
   for (std::size_t b = 0; b < backends.size(); ++b) {
-    std::vector<Lifetime> wanted =
-        lifetimes(graph, plan, static_cast<int>(b), limits, backends[b]->info().real);
-    std::stable_sort(wanted.begin(), wanted.end(), [](auto& x, auto& y) { return x.bytes > y.bytes; });
-    std::vector<Lifetime> placed;
-    std::vector<std::int64_t> offsets(graph.values().size(), -1);
-    std::int64_t total = 0;
-    for (Lifetime& value : wanted) {
-      value.offset = lowest_gap(placed, value);
-      total = std::max(total, checked_add(value.offset, value.bytes, "workspace"));
-      offsets[value.value] = value.offset;
-      placed.push_back(value);
-    }
-    memory_.push_back(total > 0 ? backends[b]->allocate(static_cast<std::size_t>(total)) : Buffer());
-    offsets_.push_back(std::move(offsets));
+    layouts_.push_back(workspace_layout(graph, plan, static_cast<int>(b), limits, backends[b]->info().real));
+    const std::int64_t bytes = layouts_[b].bytes;
+    memory_.push_back(bytes > 0 ? backends[b]->allocate(static_cast<std::size_t>(bytes)) : Buffer());
   }
 }
 
 bool Workspace::has(int backend, ValueId value) const {
-  return offsets_[static_cast<std::size_t>(backend)][static_cast<std::size_t>(value)] >= 0;
+  return layouts_[static_cast<std::size_t>(backend)].offsets[static_cast<std::size_t>(value)] >= 0;
 }
 
 void* Workspace::at(int backend, ValueId value) const {
   const auto b = static_cast<std::size_t>(backend);
-  return static_cast<std::byte*>(memory_[b].data()) + offsets_[b][static_cast<std::size_t>(value)];
+  return static_cast<std::byte*>(memory_[b].data()) + layouts_[b].offsets[static_cast<std::size_t>(value)];
 }
 
 }  // namespace tandem

@@ -14,8 +14,18 @@ struct StepLimits {
   std::int64_t outputs = 64;
 };
 
-/// Memory for the values of a graph on each backend that writes or reads them. Values whose lifetimes do not
-/// overlap share memory; inputs and the values of the last node are never reused within a step.
+/// Where each value of a graph lies in a backend's memory. Values whose lifetimes do not overlap share it;
+/// inputs and the values of the last node are never reused within a step.
+struct WorkspaceLayout {
+  std::vector<std::int64_t> offsets;  ///< by value; -1: the backend neither writes nor reads it
+  std::int64_t bytes = 0;             ///< of all
+};
+
+/// Computed from the plan alone, without memory; `real` is the backend's element type.
+WorkspaceLayout workspace_layout(const Graph& graph, const Plan& plan, int backend, const StepLimits& limits,
+                                 DType real);
+
+/// Memory for the values of a graph on each backend that writes or reads them, laid out as above.
 class Workspace {
  public:
   Workspace(const Graph& graph, const Plan& plan, const std::vector<Backend*>& backends,
@@ -30,8 +40,8 @@ class Workspace {
   }
 
  private:
-  std::vector<Buffer> memory_;                      ///< by backend
-  std::vector<std::vector<std::int64_t>> offsets_;  ///< by backend and value; -1: not there
+  std::vector<Buffer> memory_;            ///< by backend
+  std::vector<WorkspaceLayout> layouts_;  ///< by backend
 };
 
 }  // namespace tandem

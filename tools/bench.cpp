@@ -47,15 +47,6 @@ struct RoundTripResult {
   bool same() const { return outputs_different == 0 && state_different == 0; }
 };
 
-Backend& find_backend(const Context& context, const std::string& name) {
-  const std::vector<std::string> names = context.names();
-  const auto found = std::find(names.begin(), names.end(), name);
-  if (found == names.end()) {
-    fail(ErrorCode::unsupported, "no backend '{}' here; there are: {}", name, fmt::join(names, ", "));
-  }
-  return context.backend(static_cast<std::size_t>(found - names.begin()));
-}
-
 /// The mixer of the model's first layer alone.
 std::shared_ptr<const Model> make_mixer(SyntheticSpec spec) {
   spec.layers = 1;
@@ -108,7 +99,8 @@ std::string now() {
 RoundTripResult measure(const RoundTripOptions& options) {
   const SyntheticSpec spec = parse_synthetic_spec(options.spec);
   const Context context = options.model.make_context();
-  Backend& backend = find_backend(context, options.model.place);
+  const int index = backend_named(options.model.place, context.names(), context.absent());
+  Backend& backend = context.backend(static_cast<std::size_t>(index));
   const std::shared_ptr<const Model> model = make_mixer(spec);
   RoundTrip run(backend, model, make_inputs(options.tokens * model->config().hidden_size, spec.seed));
   RoundTripResult result{"synthetic " + to_text(spec),

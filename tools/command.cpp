@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "graph/synthetic.hpp"
+#include "tools/byte_size.hpp"
 #include "tools/progress.hpp"
 
 namespace tandem::tools {
@@ -81,14 +82,32 @@ void ModelOptions::add_model(CLI::App& command) {
       ->excludes(directory);
 }
 
-void ModelOptions::add_backends(CLI::App& command) {
-  command.add_option("--place", place, "where layers run: cpu, reference, or rules as in cpu,other:8-15")
-      ->capture_default_str();
+void ModelOptions::add_hardware(CLI::App& command) {
   command.add_option("--threads", threads, "threads of the CPU backend (0: one for each processor)")
       ->check(number<int>("a whole number"))
       ->capture_default_str();
   command.add_option("--isa", isa, "force a CPU kernel variant: scalar, baseline, avx2, avx512")
       ->envname("TANDEM_CPU_ISA");
+  command
+      .add_option_function<std::string>(
+          "--gpu-memory", [this](const std::string& text) { gpu_memory = *parse_byte_size(text); },
+          "memory of a device to use at most, as in 8GiB or 500MiB (default: all that is free)")
+      ->check(byte_size());
+}
+
+void ModelOptions::add_backends(CLI::App& command) {
+  command
+      .add_option("--place", place,
+                  "where layers run: cpu, cuda, auto, reference, or rules as in cpu,cuda:8-15,cuda:head")
+      ->capture_default_str();
+  add_hardware(command);
+}
+
+void ModelOptions::add_gpu_layers(CLI::App& command) {
+  command
+      .add_option("--gpu-layers", gpu_layers,
+                  "run the last N layers on the first device; more than there are: embedding and head too")
+      ->check(number<std::int64_t>("a whole number >= 0", 0));
 }
 
 void ModelOptions::add_context(CLI::App& command) {
@@ -112,8 +131,15 @@ ModelConfig ModelOptions::config() const {
   return synthetic ? synthetic_config(parse_synthetic_spec(*synthetic)) : load_model_config(directory());
 }
 
-Context ModelOptions::make_context() const {
-  return tandem::make_context({.cpu = {.threads = threads, .variant = isa}});
+bool ModelOptions::may_use_gpu() const {
+  return gpu_layers || place == "auto" || place.find("cuda") != std::string::npos;
+}
+
+Context ModelOptions::make_context() const { return make_context(may_use_gpu()); }
+
+Context ModelOptions::make_context(bool gpu) const {
+  return tandem::make_context(
+      {.cpu = {.threads = threads, .variant = isa}, .gpu = gpu, .gpu_memory = gpu_memory});
 }
 
 std::shared_ptr<const Model> ModelOptions::open() const {
@@ -134,6 +160,11 @@ std::filesystem::path default_model() {
     if (std::filesystem::exists(place / "config.json", ignored)) return place;
   }
   return {};
+}
+
+bool has_weights(const std::filesystem::path& directory) {
+  return std::filesystem::exists(directory / "model.safetensors") ||
+         std::filesystem::exists(directory / "model.safetensors.index.json");
 }
 
 void print(std::string_view text) {

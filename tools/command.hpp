@@ -29,6 +29,7 @@ using Action = std::function<int()>;
 void add_run(CLI::App& program, Action& action);
 void add_score(CLI::App& program, Action& action);
 void add_inspect(CLI::App& program, Action& action);
+void add_plan(CLI::App& program, Action& action);
 void add_check(CLI::App& program, Action& action);
 void add_synth(CLI::App& program, Action& action);
 void add_bench(CLI::App& program, Action& action);
@@ -62,9 +63,13 @@ struct ModelOptions {
   int threads = 0;
   std::string isa;  ///< kernel variant to force; empty: TANDEM_CPU_ISA, or the best usable one
   std::int64_t context = 0;
+  std::optional<std::int64_t> gpu_layers;  ///< --gpu-layers, instead of `place`
+  std::uint64_t gpu_memory = 0;            ///< bytes of a device to use at most; 0: all that is free
 
   void add_model(CLI::App& command);
-  void add_backends(CLI::App& command);
+  void add_hardware(CLI::App& command);    ///< --threads, --isa, --gpu-memory
+  void add_backends(CLI::App& command);    ///< these, and --place
+  void add_gpu_layers(CLI::App& command);  ///< for commands that open their session by open_session.hpp
   void add_context(CLI::App& command);
 
   /// The model's directory. Throws Error(not_found) when there is no default model.
@@ -73,7 +78,10 @@ struct ModelOptions {
   std::string name() const;
   /// Of the model, without its weights.
   ModelConfig config() const;
+  /// Whether the placement can mean a GPU. If not, none is touched.
+  bool may_use_gpu() const;
   Context make_context() const;
+  Context make_context(bool gpu) const;
   /// Opens or makes the model, with a progress line on a terminal.
   std::shared_ptr<const Model> open() const;
 };
@@ -81,6 +89,9 @@ struct ModelOptions {
 /// The model that is shipped: beside the installed program, else in the source tree. Empty when there is
 /// none.
 std::filesystem::path default_model();
+
+/// Whether a model's directory has the files that Checkpoint::open looks for.
+bool has_weights(const std::filesystem::path& directory);
 
 /// Writes to standard output and makes sure that it arrived. Throws Error(io).
 void print(std::string_view text);

@@ -12,7 +12,6 @@ namespace {
 struct InspectOptions {
   ModelOptions model;
   bool kernels = false;
-  bool plan = false;
   bool json = false;
 };
 
@@ -26,11 +25,6 @@ struct Facts {
   std::int64_t context = 0;
   std::int64_t recurrent_bytes = 0, conv_bytes = 0, kv_bytes = 0;  ///< a sequence, all layers
 };
-
-bool has_weights(const std::filesystem::path& directory) {
-  return std::filesystem::exists(directory / "model.safetensors") ||
-         std::filesystem::exists(directory / "model.safetensors.index.json");
-}
 
 std::int64_t weight_bytes(const ModelOptions& model, const ModelConfig& config, const Graph& graph) {
   if (!model.synthetic) {
@@ -144,18 +138,9 @@ std::string kernels_text(const Context& context) {
   return text;
 }
 
-std::string plan_text(const InspectOptions& options, const Context& context) {
-  SessionOptions session_options;
-  session_options.place = options.model.place;
-  session_options.context_tokens = options.model.context;
-  session_options.limits = {1, 1};
-  const Session session(context, options.model.open(), session_options);
-  return "\n" + to_text(session.plan());
-}
-
 int run(const InspectOptions& options) {
   const Facts facts = gather(options);
-  const Context context = options.model.make_context();
+  const Context context = options.model.make_context(options.kernels);
   if (options.json) {
     nlohmann::json json = to_json(facts);
     if (options.kernels) json["kernels"] = kernels_json(context);
@@ -164,7 +149,6 @@ int run(const InspectOptions& options) {
   }
   std::string text = to_text(facts);
   if (options.kernels) text += kernels_text(context);
-  if (options.plan) text += plan_text(options, context);
   print(text);
   return kOk;
 }
@@ -177,11 +161,10 @@ void add_inspect(CLI::App& program, Action& action) {
       program.add_subcommand("inspect", "What a model is, what it takes, and which kernels would run it");
   options->model.add_model(*command);
   command->add_flag("--kernels", options->kernels, "list the kernel variants of every backend");
-  CLI::Option* plan = command->add_flag("--plan", options->plan, "print where each layer would run and why");
-  command->add_flag("--json", options->json, "print one JSON object")->excludes(plan);
+  command->add_flag("--json", options->json, "print one JSON object");
   options->model.add_context(*command);
-  options->model.add_backends(*command);
-  command->footer("Weights are not needed but for --plan. Example: tandem inspect --kernels");
+  options->model.add_hardware(*command);
+  command->footer("Weights are not needed. Example: tandem inspect --kernels");
   command->callback([options, &action] { action = [options] { return run(*options); }; });
 }
 

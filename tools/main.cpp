@@ -13,6 +13,7 @@ constexpr const char* kExamples = R"(Examples:
   tandem run DIR --prompt-file prompt.txt --temp 0.8 --top-p 0.95 --seed 7
   tandem score DIR --text book.txt --max-tokens 1024 --json score.json
   tandem inspect DIR --kernels
+  tandem plan DIR --place auto --gpu-memory 8GiB
   tandem check oracle tests/data/oracle/gdn_small
   tandem synth 0.8B /tmp/model --layers 4 --vocab 512
   tandem bench roundtrip
@@ -42,6 +43,7 @@ int run_program(int argc, char** argv) {
   tools::add_run(program, action);
   tools::add_score(program, action);
   tools::add_inspect(program, action);
+  tools::add_plan(program, action);
   tools::add_check(program, action);
   tools::add_synth(program, action);
   tools::add_bench(program, action);
@@ -56,9 +58,9 @@ int run_program(int argc, char** argv) {
     const std::vector<std::string> extra = program.remaining();
     const bool no_command = program.get_subcommands().empty() && !extra.empty();
     report("invalid_argument",
-           no_command
-               ? fmt::format("expected run, score, inspect, check, synth or bench, found '{}'", extra.front())
-               : error.what());
+           no_command ? fmt::format("expected run, score, inspect, plan, check, synth or bench, found '{}'",
+                                    extra.front())
+                      : error.what());
     std::fputs("Run with --help for more.\n", stderr);
     return tools::exit_code(tandem::ErrorCode::invalid_argument);
   }

@@ -5,7 +5,7 @@
 #include "core/text/stream_decoder.hpp"
 #include "core/text/tokenizer.hpp"
 #include "graph/generate.hpp"
-#include "tools/command.hpp"
+#include "tools/open_session.hpp"
 #include "tools/progress.hpp"
 
 namespace tandem::tools {
@@ -102,19 +102,19 @@ nlohmann::json to_json(const RunOptions& options, const Session& session, const 
             {"decode_tokens", result.decode_steps},
             {"decode_seconds", result.decode_seconds},
             {"decode_tokens_per_second", rate(result.decode_steps, result.decode_seconds)}}},
-          {"placement", options.model.place},
+          {"placement", session.planned().placement},
           {"state_bytes", used_state_bytes(session)},
           {"model", model}};
 }
 
-void print_summary(const RunOptions& options, const Session& session, const std::vector<TokenId>& prompt,
-                   const Generated& result) {
+void print_summary(const Session& session, const std::vector<TokenId>& prompt, const Generated& result) {
   const auto tokens = static_cast<std::int64_t>(prompt.size());
   fmt::print(
       stderr,
       "{} + {} tokens ({}); prefill {:.1f} tokens/s, decode {:.1f} tokens/s; placement {}; state {} bytes\n",
       tokens, result.ids.size(), name(result.reason), rate(tokens, result.prefill_seconds),
-      rate(result.decode_steps, result.decode_seconds), options.model.place, used_state_bytes(session));
+      rate(result.decode_steps, result.decode_seconds), session.planned().placement,
+      used_state_bytes(session));
 }
 
 int run(const RunOptions& options) {
@@ -125,10 +125,9 @@ int run(const RunOptions& options) {
   const std::vector<TokenId> prompt = prompt_ids(options, tokenizer);
   const Context context = options.model.make_context();
   SessionOptions session_options;
-  session_options.place = options.model.place;
-  session_options.context_tokens = options.model.context;
   session_options.limits.outputs = 1;
-  Session session(context, model, session_options);
+  const std::unique_ptr<Session> opened = open_session(options.model, context, model, session_options);
+  Session& session = *opened;
 
   Printer printer(tokenizer, options.json);
   if (options.echo && !options.json) {
@@ -147,7 +146,7 @@ int run(const RunOptions& options) {
     print(to_json(options, session, prompt, result, printer.text()).dump(2, ' ', false, replace) + "\n");
   } else {
     print("\n");
-    print_summary(options, session, prompt, result);
+    print_summary(session, prompt, result);
   }
   return result.reason == StopReason::interrupted ? exit_code(ErrorCode::interrupted) : kOk;
 }
@@ -180,6 +179,7 @@ void add_run(CLI::App& program, Action& action) {
       ->capture_default_str();
   options->model.add_context(*command);
   options->model.add_backends(*command);
+  options->model.add_gpu_layers(*command);
   command->add_flag("--echo", options->echo, "print the prompt before its continuation");
   command->add_flag("--ignore-eos", options->ignore_eos, "go on after an end-of-text token");
   command->add_flag("--json", options->json, "print one JSON object instead of text");

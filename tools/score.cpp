@@ -3,7 +3,7 @@
 #include "core/io/mapped_file.hpp"
 #include "core/text/tokenizer.hpp"
 #include "graph/generate.hpp"
-#include "tools/command.hpp"
+#include "tools/open_session.hpp"
 #include "tools/progress.hpp"
 
 namespace tandem::tools {
@@ -47,11 +47,11 @@ int run(const ScoreOptions& options) {
   }
   const Context context = options.model.make_context();
   SessionOptions session_options;
-  session_options.place = options.model.place;
   session_options.context_tokens =
       options.model.context > 0 ? options.model.context : static_cast<std::int64_t>(ids.size());
   session_options.limits = {options.chunk, options.chunk};
-  Session session(context, model, session_options);
+  const std::unique_ptr<Session> opened = open_session(options.model, context, model, session_options);
+  Session& session = *opened;
   Progress progress("scoring");
   const auto show = [&](std::int64_t done) { progress.show(static_cast<std::uint64_t>(done), ids.size()); };
   const Score result = score(session, ids, show, interrupted);
@@ -92,6 +92,7 @@ void add_score(CLI::App& program, Action& action) {
       ->check(not_empty());
   options->model.add_context(*command);
   options->model.add_backends(*command);
+  options->model.add_gpu_layers(*command);
   command->footer("Example: tandem score --text book.txt --max-tokens 1024");
   command->callback([options, &action] { action = [options] { return run(*options); }; });
 }

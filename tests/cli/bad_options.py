@@ -18,8 +18,8 @@ def add_run(name, code, words, *arguments, hint=False):
 
 
 add("no command", "invalid_argument", ["subcommand is required"], hint=True)
-add("an unknown command", "invalid_argument", ["'walk'", "run, score, inspect, check, synth or bench"], "walk", hint=True)
-add("an option instead of a command", "invalid_argument", ["'--warp'", "run, score, inspect, check, synth or bench"], "--warp", hint=True)
+add("an unknown command", "invalid_argument", ["'walk'", "run, score, inspect, plan, check, synth or bench"], "walk", hint=True)
+add("an option instead of a command", "invalid_argument", ["'--warp'", "run, score, inspect, plan, check, synth or bench"], "--warp", hint=True)
 add("an empty model", "invalid_argument", ["MODEL", "''"], "inspect", "", hint=True)
 add("an empty --json file", "invalid_argument", ["--json", "''"], "score", "--text", "x", "--json", "", hint=True)
 add("a path with control characters", "not_found", ["'no?such?[2Jmodel'"], "inspect", "no\nsuch\033[2Jmodel")
@@ -72,9 +72,19 @@ add_run("a rule that is missing", "unsupported", ["''", "cpu, reference"], "--pl
 add_run("cpu and reference together", "unsupported", ["cpu", "f32", "reference", "f64"], "--place", "cpu,reference:3")
 add_run("a layer that the model lacks", "invalid_argument", ["'cpu:8'", "layer 8", "0 to 7"], "--place", "cpu,cpu:8")
 add_run("a range that leaves the model", "invalid_argument", ["'cpu:4-99'", "layer 99", "0 to 7"], "--place", "cpu,cpu:4-99")
-add_run("layers without a place", "invalid_argument", ["no rule", "embedding", "cpu,..."], "--place", "cpu:3")
-for rule in ("cpu:", "cpu:3-1", "cpu:-1", "cpu:legs", "cpu:1-2-3", "cpu:4294967296"):
+add_run("layers without a place", "invalid_argument", ["no rule", "layer 0's gdn", "cpu,..."], "--place", "cpu:3")
+add_run("layers with the head", "invalid_argument", ["'cpu:3:head'", "0-15:mlp"], "--place", "cpu,cpu:3:head")
+for rule in ("cpu:", "cpu:3-1", "cpu:-1", "cpu:legs", "cpu:1-2-3", "cpu:mlp:3", "cpu:1-2:mlp:3", "cpu:4294967296"):
     add_run(f"the rule {rule}", "invalid_argument", [f"'{rule}'", "range of layers", "mlp"], "--place", f"cpu,{rule}")
+
+for value in ("", "8G", "8GB", "lots", "1.5", "0", "-1", "-1GiB", "8 GiB", "0.0001KiB", "9999999999TiB", "nan", "infGiB"):
+    add_run(f"--gpu-memory '{value}'", "invalid_argument", ["--gpu-memory", "8GiB", "500MiB", f"'{value}'"], "--gpu-memory", value,
+            hint=True)
+for value in ("", "-1", "1.5", "all", NINES):
+    add_run(f"--gpu-layers '{value}'", "invalid_argument", ["--gpu-layers", ">= 0", f"'{value}'"], "--gpu-layers", value, hint=True)
+for place in ("auto", "reference", "cpu,cpu:3"):
+    add_run(f"--gpu-layers with --place {place}", "invalid_argument", ["--gpu-layers", f"--place {place}", "give one"],
+            "--gpu-layers", 3, "--place", place)
 
 # Context.
 add_run("a context above the model's", "invalid_argument", ["4097", "1 to 4096", "max_position_embeddings"], "--ctx", 4097)
@@ -88,7 +98,8 @@ def no_memory(program):
     with models.copy_of(program) as model:
         model.change_config(max_position_embeddings=1 << 30)
         # 2048 bytes a token: 2 layers, keys and values, 2 heads of 64.
-        result = program.refuse("out_of_memory", ["1000000000 tokens", "needs 1.8", "TiB", "cpu", "available", "smaller context"],
+        result = program.refuse("out_of_memory", ["1000000000 tokens", "needs 1.9", "state 1.86 TiB", "cpu", "available", "too much",
+                                                  "smaller context"],
                                 "run", model, "-p", "x", "--ctx", 1000000000)
         require("GiB available" in result.err or "MiB available" in result.err, f"nothing about what there is\n{result}")
 

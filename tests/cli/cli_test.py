@@ -16,14 +16,15 @@ import check_command
 import endings
 import inspect_command
 import model_forms
+import plan_command
 import program
 import run_command
 import score_command
 import synth_command
 import tap
 
-MODULES = (run_command, model_forms, score_command, inspect_command, check_command, synth_command, bench_command, endings,
-           bad_options, bad_text, bad_config, bad_weights)
+MODULES = (run_command, model_forms, score_command, inspect_command, plan_command, check_command, synth_command, bench_command,
+           endings, bad_options, bad_text, bad_config, bad_weights)
 
 
 def main():

@@ -73,24 +73,6 @@ def kernels(program):
     require("[" in text and "gdn_delta" in text, f"no variants in\n{text}")
 
 
-@suite.test("--plan says where each layer would run and why")
-def plan(program):
-    text = program.succeed("inspect", "--plan", "--place", "cpu,cpu:3-4,cpu:head").out
-    for words in ("asked for: cpu\n", "asked for: cpu:3-4\n", "asked for: cpu:head\n", "crossings: 0 a step"):
-        require(words in text, f"no {words!r} in\n{text}")
-
-
-@suite.test("--plan needs weights")
-def plan_without_weights(program):
-    with models.config_alone(models.CONFIG_27B) as model:
-        program.refuse("not_found", ["no weights", "model.safetensors"], "inspect", model, "--plan")
-
-
-@suite.test("--json with --plan is refused, not half done")
-def plan_and_json(program):
-    program.refuse("invalid_argument", ["--json", "--plan"], "inspect", "--json", "--plan", hint=True)
-
-
 @suite.test("a negative --ctx is refused")
 def negative_context(program):
     program.refuse("invalid_argument", ["--ctx", ">= 0", "'-5'"], "inspect", "--ctx", -5, hint=True)

@@ -90,6 +90,23 @@ def large(program):
     require(text.startswith("model             synthetic 27B\narchitecture "), f"no name in\n{text}")
 
 
+@suite.test("plan counts what the backends would make, and says when that is too much")
+def planned(program):
+    found = program.json("plan", "--synthetic", SPEC)
+    cpu = found["backends"][0]
+    # Vectors are in host memory already.
+    inside = program.json("inspect", "--synthetic", SPEC)["weight_bytes"]
+    require(0.99 * inside < cpu["weight_bytes"] < inside and 0 < cpu["in_place_bytes"] < 0.01 * inside, f"{inside} bytes, planned {cpu}")
+    result = program.run("plan", "--synthetic", "27B:layers=1024,dtype=f32", "--json")
+    require_equal(result.code, 7, "exit code of more than any machine has")
+    require(result.err.startswith("tandem: out_of_memory: ") and result.err.count("\n") == 1, f"standard error: {result.err!r}")
+
+
+@suite.test("a run of more than the machine has is refused before anything is made")
+def too_large(program):
+    program.refuse("out_of_memory", ["cpu"], "run", "--synthetic", "27B:layers=1024,dtype=f32", "--ids", 1)
+
+
 @suite.test("the written files are what their names and the format say")
 def files(program):
     with tempfile.TemporaryDirectory() as folder:

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "graph/session.hpp"
+#include "graph/weight_sizes.hpp"
 #include "tests/graph/expect_error.hpp"
 #include "tests/properties/model_runs.hpp"
 
@@ -69,11 +70,14 @@ TEST(Synthetic, HasThePublishedConfigurationWithItsChanges) {
 
 TEST(Synthetic, TakesNoMemoryForMatrices) {
   const auto model = make_synthetic_model(parse_synthetic_spec("27B"));
+  const WeightSizes sizes = weight_sizes(*model);
   std::int64_t in_memory = 0;
   for (std::size_t i = 0; i < model->graph().weights().size(); ++i) {
     const WeightData& data = model->weight(static_cast<WeightId>(i));
     const bool is_matrix = model->graph().weights()[i].kind == WeightKind::matrix;
     EXPECT_EQ(data.random.has_value(), is_matrix);
+    EXPECT_EQ(sizes[i].in_place, !is_matrix) << "even a backend of host memory must make it";
+    EXPECT_EQ(sizes[i].bytes, data.view.bytes());
     EXPECT_EQ(data.view.dtype, is_matrix ? DType::bf16 : DType::f32);
     if (!is_matrix) in_memory += data.view.bytes();
   }

@@ -1,8 +1,5 @@
 #include "tools/oracle/layer_run.hpp"
 
-#include <algorithm>
-
-#include "core/error.hpp"
 #include "graph/qwen35.hpp"
 
 namespace tandem::tools {
@@ -10,20 +7,17 @@ namespace tandem::tools {
 LayerRun::LayerRun(const Context& context, const std::string& backend, std::shared_ptr<const Model> model,
                    std::int64_t max_tokens)
     : model_(std::move(model)) {
-  const std::vector<std::string> names = context.names();
-  const auto found = std::find(names.begin(), names.end(), backend);
-  if (found == names.end()) {
-    fail(ErrorCode::unsupported, "no backend '{}' here; there are: {}", backend, fmt::join(names, ", "));
-  }
-  Backend& where = context.backend(static_cast<std::size_t>(found - names.begin()));
+  const int index = backend_named(backend, context.names(), context.absent());
+  Backend& where = context.backend(static_cast<std::size_t>(index));
   const StateGeometry geometry = state_geometry(model_->config(), where.info().real);
-  const std::vector<std::string> name{backend};
-  plan_ = make_plan(model_->graph(), *model_, geometry, Placement::parse(backend, name, 1), name, max_tokens);
+  const std::vector<std::string> name{where.info().name};
+  plan_ = make_plan(model_->graph(), weight_sizes(*model_), geometry, Placement::parse(name[0], name, 1),
+                    name, max_tokens);
   state_ = std::make_unique<StateManager>(geometry, std::vector<Backend*>{&where},
                                           std::vector<LayerCapacity>{{1, 0}},
                                           StateBudget{1, std::int64_t{1} << 30, 1});
-  residents_ = std::make_unique<Residents>(std::vector<Backend*>{&where});
-  residents_->load(*model_, plan_);
+  residents_ = std::make_unique<Residents>(*model_, std::vector<Backend*>{&where});
+  residents_->load(plan_);
   executor_ = std::make_unique<Executor>(*model_, plan_, std::vector<Backend*>{&where}, *residents_,
                                          StepLimits{max_tokens, max_tokens}, 0);
   sequence_ = state_->open({Residency::uniform, {0}});

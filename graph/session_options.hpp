@@ -1,0 +1,25 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "graph/load_watch.hpp"
+#include "graph/workspace.hpp"
+#include "state/sequence.hpp"
+
+namespace tandem {
+
+struct SessionOptions {
+  /// graph/placement.hpp; or "auto": the most layers that fit on the first device, from the last one down,
+  /// and everything on the CPU when there is no device.
+  std::string place = "cpu";
+  std::int64_t context_tokens = 0;  ///< of each sequence; 0: 4096 or the model's own limit if that is less
+  std::int64_t sequences = 1;       ///< open at a time
+  std::int64_t kept_versions = 1;   ///< of each sequence, for rollback
+  StepLimits limits;                ///< longer inputs go through in chunks
+  /// Unset: uniform when the plan has all state on one backend, else per_layer.
+  std::optional<Residency> residency;
+  LoadWatch watch;
+};
+
+}  // namespace tandem
