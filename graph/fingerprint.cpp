@@ -3,6 +3,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 
 #include "core/error.hpp"
@@ -20,16 +21,20 @@ void add(XXH3_state_t& state, const void* data, std::int64_t bytes) {
   XXH3_128bits_update(&state, data, static_cast<std::size_t>(bytes));
 }
 
-void add_samples(XXH3_state_t& state, const ConstTensor& weight) {
-  const auto* bytes = static_cast<const unsigned char*>(weight.data);
-  const std::int64_t sample = std::min(kSampleBytes, weight.bytes());
-  add(state, bytes, sample);
-  add(state, bytes + weight.bytes() - sample, sample);
+void add_samples(XXH3_state_t& state, const WeightData& weight) {
+  const auto element = static_cast<std::int64_t>(size_of(weight.view.dtype));
+  const std::int64_t elements = weight.view.shape.elements(),
+                     count = std::min(kSampleBytes / element, elements);
+  std::array<std::byte, kSampleBytes> sample;
+  for (const std::int64_t begin : {std::int64_t{0}, elements - count}) {
+    weight.read(begin, begin + count, sample.data());
+    add(state, sample.data(), count * element);
+  }
 }
 
 }  // namespace
 
-std::string fingerprint_of(const Graph& graph, std::span<const HostTensor> weights) {
+std::string fingerprint_of(const Graph& graph, std::span<const WeightData> weights) {
   const std::unique_ptr<XXH3_state_t, Release> state(XXH3_createState());
   XXH3_128bits_reset(state.get());
   for (std::size_t i = 0; i < weights.size(); ++i) {
@@ -37,7 +42,7 @@ std::string fingerprint_of(const Graph& graph, std::span<const HostTensor> weigh
     const std::string line =
         fmt::format("{} {} {}\n", graph.weights()[i].name, to_string(weight.shape), name(weight.dtype));
     add(*state, line.data(), static_cast<std::int64_t>(line.size()));
-    add_samples(*state, weight);
+    add_samples(*state, weights[i]);
   }
   const XXH128_hash_t hash = XXH3_128bits_digest(state.get());
   return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);

@@ -12,15 +12,6 @@
 namespace tandem {
 namespace {
 
-HostTensor find_tensor(const Checkpoint& checkpoint, const std::string& directory, const std::string& name) {
-  const std::vector<std::string> candidates = tensor_names(name);
-  for (const std::string& candidate : candidates) {
-    if (checkpoint.contains(candidate)) return checkpoint.tensor(candidate);
-  }
-  fail(ErrorCode::not_found, "{}: tensor '{}' is missing (looked for {})", directory, name,
-       fmt::join(candidates, ", "));
-}
-
 /// The convolution's weight is stored [C, 1, K].
 HostTensor without_middle(HostTensor tensor) {
   const Shape& shape = tensor.view.shape;
@@ -29,18 +20,28 @@ HostTensor without_middle(HostTensor tensor) {
   return tensor;
 }
 
-HostTensor as_needed(const Weight& weight, HostTensor tensor) {
-  tensor = without_middle(std::move(tensor));
-  const DType type = tensor.view.dtype;
-  if (tensor.view.shape != weight.shape) {
+HostTensor find_tensor(const Checkpoint& checkpoint, const std::string& directory, const std::string& name) {
+  const std::vector<std::string> candidates = tensor_names(name);
+  for (const std::string& candidate : candidates) {
+    if (checkpoint.contains(candidate)) return without_middle(checkpoint.tensor(candidate));
+  }
+  fail(ErrorCode::not_found, "{}: tensor '{}' is missing (looked for {})", directory, name,
+       fmt::join(candidates, ", "));
+}
+
+WeightData as_needed(const Weight& weight, const WeightData& data) {
+  const DType type = data.view.dtype;
+  if (data.view.shape != weight.shape) {
     fail(ErrorCode::mismatch, "tensor '{}' is {}, the configuration asks for {}", weight.name,
-         to_string(tensor.view.shape), to_string(weight.shape));
+         to_string(data.view.shape), to_string(weight.shape));
   }
   if (type != DType::f32 && type != DType::bf16 && type != DType::f16) {
     fail(ErrorCode::mismatch, "tensor '{}' is {}, expected f32, bf16 or f16", weight.name, name(type));
   }
-  const bool in_place = type == DType::f32 || (weight.kind == WeightKind::matrix && type == DType::bf16);
-  return in_place ? tensor : widen_to_f32(tensor.view);
+  const bool is_matrix = weight.kind == WeightKind::matrix;
+  if (is_matrix && (data.random || type == DType::bf16)) return data;
+  HostTensor tensor = data.on_host();
+  return type == DType::f32 ? tensor : widen_to_f32(tensor.view);
 }
 
 }  // namespace
@@ -67,7 +68,7 @@ std::shared_ptr<const Model> Model::open(const std::filesystem::path& directory,
 
 std::int64_t Model::weight_bytes() const {
   std::int64_t bytes = 0;
-  for (const HostTensor& weight : weights_) bytes += weight.view.bytes();
+  for (const WeightData& weight : weights_) bytes += weight.view.bytes();
   return bytes;
 }
 

@@ -6,19 +6,19 @@
 #include <vector>
 
 #include "core/io/model_config.hpp"
-#include "core/tensor.hpp"
 #include "graph/graph.hpp"
+#include "graph/weight_data.hpp"
 
 namespace tandem {
 
-/// Where weights come from, by their name in the graph. The returned tensor has any supported element type.
-using WeightSource = std::function<HostTensor(const Weight&)>;
+/// Where weights come from, by their name in the graph. What is returned has any supported element type.
+using WeightSource = std::function<WeightData(const Weight&)>;
 
 /// Called while weights are looked up: how many of how many.
 using WeightProgress = std::function<void(std::size_t done, std::size_t total)>;
 
-/// A model's graph and weights in host memory; which backend holds which is not its business. Immutable, safe
-/// to use from several threads.
+/// A model's graph and weights, in host memory or as recipes of random values; which backend holds which is
+/// not its business. Immutable, safe to use from several threads.
 class Model {
  public:
   /// Opens a Hugging Face directory (config.json and safetensors). Every weight of the graph is looked up and
@@ -27,12 +27,13 @@ class Model {
   static std::shared_ptr<const Model> open(const std::filesystem::path& directory,
                                            const WeightProgress& progress = {});
 
-  /// A model from any source of weights. Throws as above.
+  /// A model from any source of weights. Random matrices stay recipes; random vectors are made at once.
+  /// Throws as above.
   Model(ModelConfig config, Graph graph, const WeightSource& source, const WeightProgress& progress = {});
 
   const ModelConfig& config() const { return config_; }
   const Graph& graph() const { return graph_; }
-  const HostTensor& weight(WeightId id) const { return weights_[static_cast<std::size_t>(id)]; }
+  const WeightData& weight(WeightId id) const { return weights_[static_cast<std::size_t>(id)]; }
 
   /// Of all weights as the backends get them.
   std::int64_t weight_bytes() const;
@@ -44,7 +45,7 @@ class Model {
  private:
   ModelConfig config_;
   Graph graph_;
-  std::vector<HostTensor> weights_;
+  std::vector<WeightData> weights_;
   std::string fingerprint_;
 };
 

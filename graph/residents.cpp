@@ -52,7 +52,7 @@ void Residents::load_for(std::span<const Use> uses, const LoadWatch& watch) {
     if (watch.interrupted && watch.interrupted()) {
       fail(ErrorCode::interrupted, "interrupted after {} of {} bytes of weights", done, total);
     }
-    loaded.push_back(backends_[backend]->load(model_.weight(id)));
+    loaded.push_back(model_.weight(id).load_on(*backends_[backend]));
     done += model_.weight(id).view.bytes();
     if (watch.progress) watch.progress(done, total);
   }

@@ -34,7 +34,8 @@ bool kept_as_bf16(const Weight& weight, const std::string& dtype) {
 WeightSizes weight_sizes(const Model& model) {
   WeightSizes sizes;
   for (std::size_t i = 0; i < model.graph().weights().size(); ++i) {
-    sizes.push_back({model.weight(static_cast<WeightId>(i)).view.bytes(), true});
+    const WeightData& weight = model.weight(static_cast<WeightId>(i));
+    sizes.push_back({weight.view.bytes(), !weight.random});
   }
   return sizes;
 }

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "graph/synthetic.hpp"
 #include "tools/byte_size.hpp"
 #include "tools/progress.hpp"
 
@@ -69,10 +70,16 @@ std::vector<TokenId> parse_ids(std::string_view text, std::string_view where) {
 }
 
 void ModelOptions::add_model(CLI::App& command) {
+  CLI::Option* directory =
+      command
+          .add_option("MODEL", model,
+                      "Hugging Face directory of a Qwen3.5 text model (default: the shipped tiny model)")
+          ->check(not_empty());
   command
-      .add_option("MODEL", model,
-                  "Hugging Face directory of a Qwen3.5 text model (default: the shipped tiny model)")
-      ->check(not_empty());
+      .add_option("--synthetic", synthetic,
+                  "instead: random weights at a published model's sizes, as in 27B or "
+                  "0.8B:layers=2,vocab=512,dtype=f32,seed=7")
+      ->excludes(directory);
 }
 
 void ModelOptions::add_hardware(CLI::App& command) {
@@ -116,6 +123,14 @@ std::filesystem::path ModelOptions::directory() const {
   return found;
 }
 
+std::string ModelOptions::name() const {
+  return synthetic ? "synthetic " + to_text(parse_synthetic_spec(*synthetic)) : directory().string();
+}
+
+ModelConfig ModelOptions::config() const {
+  return synthetic ? synthetic_config(parse_synthetic_spec(*synthetic)) : load_model_config(directory());
+}
+
 bool ModelOptions::may_use_gpu() const {
   return gpu_layers || place == "auto" || place.find("cuda") != std::string::npos;
 }
@@ -128,6 +143,7 @@ Context ModelOptions::make_context(bool gpu) const {
 }
 
 std::shared_ptr<const Model> ModelOptions::open() const {
+  if (synthetic) return make_synthetic_model(parse_synthetic_spec(*synthetic));
   Progress progress("loading weights");
   return Model::open(directory(), [&](std::size_t done, std::size_t total) {
     if (interrupted()) fail(ErrorCode::interrupted, "interrupted after {} of {} weights", done, total);

@@ -31,6 +31,8 @@ void add_score(CLI::App& program, Action& action);
 void add_inspect(CLI::App& program, Action& action);
 void add_plan(CLI::App& program, Action& action);
 void add_check(CLI::App& program, Action& action);
+void add_synth(CLI::App& program, Action& action);
+void add_bench(CLI::App& program, Action& action);
 
 /// Checks the text of a number option; `expected` says in a message what it must be. CLI11 itself takes ""
 /// for 0, lets a number that is too large saturate and makes an unsigned "-1" a very large one.
@@ -55,7 +57,8 @@ std::vector<TokenId> parse_ids(std::string_view text, std::string_view where);
 
 /// Options that several subcommands share.
 struct ModelOptions {
-  std::string model;  ///< a Hugging Face directory; empty: the default model
+  std::string model;                     ///< a Hugging Face directory; empty: the default model
+  std::optional<std::string> synthetic;  ///< instead: graph/synthetic.hpp
   std::string place = "cpu";
   int threads = 0;
   std::string isa;  ///< kernel variant to force; empty: TANDEM_CPU_ISA, or the best usable one
@@ -71,11 +74,15 @@ struct ModelOptions {
 
   /// The model's directory. Throws Error(not_found) when there is no default model.
   std::filesystem::path directory() const;
+  /// What output calls the model: its directory, or "synthetic 27B". Throws as directory().
+  std::string name() const;
+  /// Of the model, without its weights.
+  ModelConfig config() const;
   /// Whether the placement can mean a GPU. If not, none is touched.
   bool may_use_gpu() const;
   Context make_context() const;
   Context make_context(bool gpu) const;
-  /// Opens the model, with a progress line on a terminal.
+  /// Opens or makes the model, with a progress line on a terminal.
   std::shared_ptr<const Model> open() const;
 };
 

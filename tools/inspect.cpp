@@ -3,6 +3,7 @@
 
 #include "core/io/checkpoint.hpp"
 #include "graph/qwen35.hpp"
+#include "graph/synthetic.hpp"
 #include "tools/command.hpp"
 
 namespace tandem::tools {
@@ -14,21 +15,36 @@ struct InspectOptions {
   bool json = false;
 };
 
-/// What can be told from config.json alone; weights may be absent.
+/// What can be told without the weights, which may be absent.
 struct Facts {
+  std::string model;
+  bool synthetic = false;
   ModelConfig config;
   std::int64_t parameters = 0;
-  std::int64_t weight_bytes = 0;  ///< in the files; 0 without any
+  std::int64_t weight_bytes = 0;  ///< in files, or as files would have them; 0 without any
   std::int64_t context = 0;
   std::int64_t recurrent_bytes = 0, conv_bytes = 0, kv_bytes = 0;  ///< a sequence, all layers
 };
 
+std::int64_t weight_bytes(const ModelOptions& model, const ModelConfig& config, const Graph& graph) {
+  if (!model.synthetic) {
+    const std::filesystem::path directory = model.directory();
+    return has_weights(directory) ? Checkpoint::open(directory).total_bytes() : 0;
+  }
+  const SyntheticSpec spec = parse_synthetic_spec(*model.synthetic);
+  std::int64_t bytes = 0;
+  for (const Weight& weight : graph.weights()) bytes += synthetic_weight(spec, config, weight).bytes();
+  return bytes;
+}
+
 Facts gather(const InspectOptions& options) {
-  const std::filesystem::path directory = options.model.directory();
   Facts facts;
-  facts.config = load_model_config(directory);
-  facts.parameters = parameter_count(build_model_graph(facts.config));
-  if (has_weights(directory)) facts.weight_bytes = Checkpoint::open(directory).total_bytes();
+  facts.model = options.model.name();
+  facts.synthetic = options.model.synthetic.has_value();
+  facts.config = options.model.config();
+  const Graph graph = build_model_graph(facts.config);
+  facts.parameters = parameter_count(graph);
+  facts.weight_bytes = weight_bytes(options.model, facts.config, graph);
   facts.context = options.model.context > 0
                       ? options.model.context
                       : std::min<std::int64_t>(4096, facts.config.max_position_embeddings);
@@ -52,9 +68,10 @@ std::string layer_pattern(const ModelConfig& config) {
 
 std::string to_text(const Facts& f) {
   const ModelConfig& c = f.config;
-  std::string text = fmt::format(
-      "architecture      {}: {} layers, {} Gated DeltaNet (g) and {} full attention (A)\n", c.model_type,
-      c.num_hidden_layers, c.count(LayerType::linear_attention), c.count(LayerType::full_attention));
+  std::string text = f.synthetic ? fmt::format("model             {}\n", f.model) : "";
+  text += fmt::format("architecture      {}: {} layers, {} Gated DeltaNet (g) and {} full attention (A)\n",
+                      c.model_type, c.num_hidden_layers, c.count(LayerType::linear_attention),
+                      c.count(LayerType::full_attention));
   text += fmt::format("layers            {}\n", layer_pattern(c));
   text += fmt::format("hidden            {}, MLP {}, vocabulary {}{}\n", c.hidden_size, c.intermediate_size,
                       c.vocab_size, c.tie_word_embeddings ? " (head tied to the embedding)" : "");
@@ -77,7 +94,8 @@ std::string to_text(const Facts& f) {
 
 nlohmann::json to_json(const Facts& f) {
   const ModelConfig& c = f.config;
-  return {{"model_type", c.model_type},
+  return {{"model", f.model},
+          {"model_type", c.model_type},
           {"layers", layer_pattern(c)},
           {"hidden_size", c.hidden_size},
           {"intermediate_size", c.intermediate_size},

@@ -15,6 +15,8 @@ constexpr const char* kExamples = R"(Examples:
   tandem inspect DIR --kernels
   tandem plan DIR --place auto --gpu-memory 8GiB
   tandem check oracle tests/data/oracle/gdn_small
+  tandem synth 0.8B /tmp/model --layers 4 --vocab 512
+  tandem bench roundtrip
 
 Exit codes: 0 done, 1 a check found a difference, 2 bad arguments, 3 not found, 4 unsupported, 5 mismatch, 6 corrupt file,
 7 out of memory, 8 not resident, 9 device lost, 10 input/output, 70 internal error, 130 interrupted.)";
@@ -43,6 +45,8 @@ int run_program(int argc, char** argv) {
   tools::add_inspect(program, action);
   tools::add_plan(program, action);
   tools::add_check(program, action);
+  tools::add_synth(program, action);
+  tools::add_bench(program, action);
   try {
     program.parse(argc, argv);
   } catch (const CLI::Success& wanted) {  // --help, --version
@@ -54,7 +58,8 @@ int run_program(int argc, char** argv) {
     const std::vector<std::string> extra = program.remaining();
     const bool no_command = program.get_subcommands().empty() && !extra.empty();
     report("invalid_argument",
-           no_command ? fmt::format("expected run, score, inspect, plan or check, found '{}'", extra.front())
+           no_command ? fmt::format("expected run, score, inspect, plan, check, synth or bench, found '{}'",
+                                    extra.front())
                       : error.what());
     std::fputs("Run with --help for more.\n", stderr);
     return tools::exit_code(tandem::ErrorCode::invalid_argument);

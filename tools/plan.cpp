@@ -83,21 +83,22 @@ nlohmann::json to_json(const SessionPlan& planned) {
 }
 
 /// From the headers of the weights' files; without files as the model is published.
-WeightSizes sizes_of(const std::filesystem::path& directory, const Graph& graph) {
+WeightSizes sizes_of(const ModelOptions& model, const Graph& graph) {
+  if (model.synthetic) return weight_sizes(*model.open());  // nothing large is made for it
+  const std::filesystem::path directory = model.directory();
   if (has_weights(directory)) return weight_sizes(graph, Checkpoint::open(directory));
   fmt::print(stderr, "{}: no weights there; counted as if in bf16\n", directory.string());
   return weight_sizes(graph);
 }
 
 int run(const PlanOptions& options) {
-  const std::filesystem::path directory = options.model.directory();
-  const ModelConfig config = load_model_config(directory);
+  const ModelConfig config = options.model.config();
   const Graph graph = build_model_graph(config);
   const Context context = options.model.make_context();
   SessionOptions session;
   session.limits.outputs = 1;  // as `run` has it
   session = with_placement(options.model, context, config.num_hidden_layers, session);
-  const SessionPlan planned = plan_session(context, config, graph, sizes_of(directory, graph), session);
+  const SessionPlan planned = plan_session(context, config, graph, sizes_of(options.model, graph), session);
   print_note(planned);
   print(options.json ? to_json(planned).dump(2) + "\n" : to_text(planned));
   require_fit(planned);

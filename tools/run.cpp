@@ -28,8 +28,12 @@ struct RunOptions {
 };
 
 /// A model may come without a tokenizer as long as nobody gives or wants text.
-std::optional<Tokenizer> load_tokenizer(const std::filesystem::path& directory, bool needed) {
-  const std::filesystem::path file = directory / "tokenizer.json";
+std::optional<Tokenizer> load_tokenizer(const ModelOptions& model, bool needed) {
+  if (model.synthetic && needed) {
+    fail(ErrorCode::invalid_argument, "a synthetic model has no tokenizer: give the prompt with --ids 1,2,3");
+  }
+  if (model.synthetic) return std::nullopt;
+  const std::filesystem::path file = model.directory() / "tokenizer.json";
   if (!needed && !std::filesystem::exists(file)) return std::nullopt;
   return Tokenizer::load(file);
 }
@@ -83,6 +87,10 @@ std::int64_t used_state_bytes(const Session& session) {
 nlohmann::json to_json(const RunOptions& options, const Session& session, const std::vector<TokenId>& prompt,
                        const Generated& result, const std::string& text) {
   const auto tokens = static_cast<std::int64_t>(prompt.size());
+  nlohmann::json model = {{"name", options.model.name()},
+                          {"fingerprint", session.model().fingerprint()},
+                          {"parameters", session.model().parameters()}};
+  if (!options.model.synthetic) model["directory"] = options.model.directory().string();
   return {{"prompt_ids", prompt},
           {"output_ids", result.ids},
           {"text", text},
@@ -96,10 +104,7 @@ nlohmann::json to_json(const RunOptions& options, const Session& session, const 
             {"decode_tokens_per_second", rate(result.decode_steps, result.decode_seconds)}}},
           {"placement", session.planned().placement},
           {"state_bytes", used_state_bytes(session)},
-          {"model",
-           {{"directory", options.model.directory().string()},
-            {"fingerprint", session.model().fingerprint()},
-            {"parameters", session.model().parameters()}}}};
+          {"model", model}};
 }
 
 void print_summary(const Session& session, const std::vector<TokenId>& prompt, const Generated& result) {
@@ -115,9 +120,8 @@ void print_summary(const Session& session, const std::vector<TokenId>& prompt, c
 int run(const RunOptions& options) {
   catch_interrupts();
   validate(options.sampling);
-  const std::filesystem::path directory = options.model.directory();
   const std::shared_ptr<const Model> model = options.model.open();
-  const std::optional<Tokenizer> tokenizer = load_tokenizer(directory, !*options.ids_option);
+  const std::optional<Tokenizer> tokenizer = load_tokenizer(options.model, !*options.ids_option);
   const std::vector<TokenId> prompt = prompt_ids(options, tokenizer);
   const Context context = options.model.make_context();
   SessionOptions session_options;

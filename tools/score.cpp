@@ -24,6 +24,8 @@ std::vector<TokenId> read_ids(const ScoreOptions& options) {
   std::vector<TokenId> ids;
   if (!options.ids_file.empty()) {
     ids = parse_ids(read_text_file(options.ids_file, kMaxTextBytes), options.ids_file);
+  } else if (options.model.synthetic) {
+    fail(ErrorCode::invalid_argument, "a synthetic model has no tokenizer: give token ids with --ids");
   } else {
     const Tokenizer tokenizer = Tokenizer::load(options.model.directory() / "tokenizer.json");
     ids = tokenizer.encode(read_text_file(options.text_file, kMaxTextBytes));
@@ -54,7 +56,8 @@ int run(const ScoreOptions& options) {
   const auto show = [&](std::int64_t done) { progress.show(static_cast<std::uint64_t>(done), ids.size()); };
   const Score result = score(session, ids, show, interrupted);
   if (!options.json_file.empty()) {
-    const nlohmann::json json = {{"tokens", ids.size()},
+    const nlohmann::json json = {{"model", options.model.name()},
+                                 {"tokens", ids.size()},
                                  {"mean_nll", result.mean()},
                                  {"perplexity", result.perplexity()},
                                  {"nll", result.nll}};

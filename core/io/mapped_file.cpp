@@ -7,38 +7,16 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
-#include <system_error>
 #include <utility>
 
 #include "core/error.hpp"
+#include "core/io/descriptor.hpp"
 
 namespace tandem {
 
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string reason(int error) { return std::generic_category().message(error); }
-
-/// An open file, closed at the end of its scope.
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Descriptor& operator=(Descriptor&&) = delete;
-
-  int get() const { return fd_; }
-  bool is_open() const { return fd_ >= 0; }
-  /// A delayed write error may be reported by close alone, so a writer has to look at its result.
-  int close() { return ::close(std::exchange(fd_, -1)); }
-
- private:
-  int fd_;
-};
 
 struct RegularFile {
   Descriptor descriptor;
@@ -66,19 +44,6 @@ RegularFile open_regular(const fs::path& path) {
   return {std::move(descriptor), static_cast<std::uint64_t>(status.st_size)};
 }
 
-/// Returns 0 or the error number.
-int write_all(int fd, std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
-    if (written < 0) {
-      if (errno == EINTR) continue;
-      return errno;
-    }
-    bytes = bytes.subspan(static_cast<std::size_t>(written));
-  }
-  return 0;
-}
-
 /// A new file in `folder` under an unused name, removed at the end of its scope unless it was renamed.
 class TemporaryFile {
  public:
@@ -92,8 +57,7 @@ class TemporaryFile {
 
   void write(std::span<const std::byte> bytes) {
     int error = write_all(descriptor_.get(), bytes);
-    if (error == 0 && ::fsync(descriptor_.get()) != 0) error = errno;
-    if (descriptor_.close() != 0 && error == 0) error = errno;
+    if (error == 0) error = sync_and_close(descriptor_);
     if (error != 0) refuse("write", error);
   }
 
@@ -127,13 +91,6 @@ class TemporaryFile {
   fs::path path_;
   Descriptor descriptor_;
 };
-
-/// Makes a finished rename survive a power failure. Some file systems refuse to sync a directory; the content
-/// is whole either way, so that is no failure of the write.
-void sync_directory(const fs::path& folder) {
-  const Descriptor descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (descriptor.is_open()) ::fsync(descriptor.get());
-}
 
 }  // namespace
 

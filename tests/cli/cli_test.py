@@ -11,6 +11,7 @@ import bad_config
 import bad_options
 import bad_text
 import bad_weights
+import bench_command
 import check_command
 import endings
 import inspect_command
@@ -19,10 +20,11 @@ import plan_command
 import program
 import run_command
 import score_command
+import synth_command
 import tap
 
-MODULES = (run_command, model_forms, score_command, inspect_command, plan_command, check_command, endings, bad_options, bad_text, bad_config,
-           bad_weights)
+MODULES = (run_command, model_forms, score_command, inspect_command, plan_command, check_command, synth_command, bench_command,
+           endings, bad_options, bad_text, bad_config, bad_weights)
 
 
 def main():

@@ -15,7 +15,7 @@ COUNT = 24
 SHAPE = {"prompt_ids": [int], "output_ids": [int], "text": str, "stop_reason": str, "placement": str, "state_bytes": int,
          "timings": {"prefill_tokens": int, "prefill_seconds": float, "prefill_tokens_per_second": float, "decode_tokens": int,
                      "decode_seconds": float, "decode_tokens_per_second": float},
-         "model": {"directory": str, "fingerprint": str, "parameters": int}}
+         "model": {"name": str, "directory": str, "fingerprint": str, "parameters": int}}
 
 
 def shape_of(value):

@@ -21,7 +21,7 @@ std::shared_ptr<const Model> changed_model(const std::string& which,
   const std::shared_ptr<const Model> model = tiny_model();
   const auto source = [&](const Weight& weight) {
     for (std::size_t i = 0; i < model->graph().weights().size(); ++i) {
-      const HostTensor& tensor = model->weight(static_cast<WeightId>(i));
+      const HostTensor tensor = model->weight(static_cast<WeightId>(i)).on_host();
       if (model->graph().weights()[i].name == weight.name)
         return weight.name == which ? change(tensor) : tensor;
     }

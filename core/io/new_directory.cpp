@@ -1,0 +1,106 @@
+#include "core/io/new_directory.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+
+#include "core/error.hpp"
+
+namespace tandem {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void refuse(const char* action, const fs::path& path, int error) {
+  fail(ErrorCode::io, "cannot {} '{}': {}", action, path.string(), reason(error));
+}
+
+/// The path without symbolic links, "." and a slash at the end, so that it has a name and a folder.
+fs::path resolve(const fs::path& path) {
+  std::error_code error;
+  fs::path resolved = fs::weakly_canonical(fs::absolute(path, error), error);
+  if (error) refuse("examine", path, error.value());
+  return resolved.has_filename() ? resolved : resolved.parent_path();
+}
+
+void require_vacant(const fs::path& target) {
+  std::error_code error;
+  const fs::file_status status = fs::status(target, error);
+  if (status.type() == fs::file_type::not_found) {
+    if (fs::is_directory(target.parent_path(), error)) return;
+    fail(ErrorCode::not_found, "no such directory '{}', in which '{}' is to be made",
+         target.parent_path().string(), target.filename().string());
+  }
+  if (!fs::status_known(status)) refuse("examine", target, error.value());
+  if (!fs::is_directory(status)) {
+    fail(ErrorCode::invalid_argument, "'{}' is a file, expected a new or empty directory", target.string());
+  }
+  const bool is_empty = fs::is_empty(target, error);
+  if (error) refuse("examine", target, error.value());
+  if (!is_empty) {
+    fail(ErrorCode::invalid_argument, "'{}' is not empty, expected a new or empty directory",
+         target.string());
+  }
+}
+
+bool is_still_at(const Descriptor& directory, const fs::path& path) {
+  struct stat opened {
+  }, found{};
+  return ::fstat(directory.get(), &opened) == 0 && ::lstat(path.c_str(), &found) == 0 &&
+         opened.st_dev == found.st_dev && opened.st_ino == found.st_ino;
+}
+
+}  // namespace
+
+NewDirectory::NewDirectory(const fs::path& target) : target_(resolve(target)) {
+  require_vacant(target_);
+  hidden_ = target_.parent_path() / fmt::format(".{}.tandem-unfinished", target_.filename().string());
+  lock();
+  std::error_code error;
+  for (fs::directory_iterator leftover(hidden_, error), end; !error && leftover != end;
+       leftover.increment(error)) {
+    fs::remove_all(leftover->path(), error);
+    if (error) break;
+  }
+  if (error) refuse("remove what an earlier run left in", hidden_, error.value());
+}
+
+/// The kernel forgets a lock with its process, however that ends: a directory that is not locked is a
+/// leftover.
+void NewDirectory::lock() {
+  constexpr int kAttempts = 100;
+  for (int i = 0; i < kAttempts; ++i) {
+    if (::mkdir(hidden_.c_str(), 0777) != 0 && errno != EEXIST) refuse("make", hidden_, errno);
+    Descriptor directory(::open(hidden_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!directory.is_open() && errno == ENOENT) continue;
+    if (!directory.is_open()) refuse("open", hidden_, errno);
+    if (::flock(directory.get(), LOCK_EX | LOCK_NB) != 0) {
+      if (errno != EWOULDBLOCK) refuse("lock", hidden_, errno);
+      break;
+    }
+    // Whoever had it may have published or removed it between open and lock.
+    if (!is_still_at(directory, hidden_)) continue;
+    lock_ = std::move(directory);
+    return;
+  }
+  fail(ErrorCode::io, "'{}' is being made by another process", target_.string());
+}
+
+NewDirectory::~NewDirectory() {
+  if (published_) return;
+  std::error_code ignored;
+  fs::remove_all(hidden_, ignored);
+}
+
+void NewDirectory::publish() {
+  sync_directory(hidden_);
+  // Replaces an empty directory, and refuses one that was filled meanwhile.
+  if (::rename(hidden_.c_str(), target_.c_str()) != 0) refuse("make", target_, errno);
+  published_ = true;
+  sync_directory(target_.parent_path());
+}
+
+}  // namespace tandem
