@@ -269,10 +269,10 @@ Graph build_model_graph(const ModelConfig& config) {
   return graph;
 }
 
-Graph build_gdn_graph(const ModelConfig& config) {
+Graph build_gdn_graph(const ModelConfig& config, int layer) {
   Graph graph;
   const ValueId x = graph.add_input("x", config.hidden_size, ValueType::real);
-  const LayerBuilder l(graph, config, 0, Part::gdn);
+  const LayerBuilder l(graph, config, layer, Part::gdn);
   l.project("linear_attn.out_proj", add_gdn(l, x), config.hidden_size, "out");
   return graph;
 }

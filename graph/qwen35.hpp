@@ -14,9 +14,10 @@ namespace tandem {
 /// rows.
 Graph build_model_graph(const ModelConfig& config);
 
-/// One Gated DeltaNet mixer alone, layer 0, with no norm before it and no residual: input "x" [hidden],
-/// output "out", and the intermediate values under the names of GdnTrace (backends/cpu/scalar/gdn_step.hpp).
-Graph build_gdn_graph(const ModelConfig& config);
+/// One Gated DeltaNet mixer alone, as layer `layer` of the configuration, with no norm before it and no
+/// residual: input "x" [hidden], output "out", and the intermediate values under the names of GdnTrace
+/// (backends/cpu/scalar/gdn_step.hpp).
+Graph build_gdn_graph(const ModelConfig& config, int layer = 0);
 
 /// What the model remembers of a sequence. `real` is the backends' activation type.
 StateGeometry state_geometry(const ModelConfig& config, DType real);

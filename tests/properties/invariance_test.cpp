@@ -1,7 +1,5 @@
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "backends/cpu/cpu_backend.hpp"
 #include "core/error.hpp"
 #include "tests/properties/model_runs.hpp"
@@ -39,7 +37,8 @@ INSTANTIATE_TEST_SUITE_P(Invariance, Threads_, testing::Values(2, 3, 8), testing
 
 class Chunk : public testing::TestWithParam<int> {};
 TEST_P(Chunk, DoesNotShow) {
-  expect_same(plain_run(), run_tokens(one_cpu(2), heldout_ids(kTokens), {.session = {}, .chunk = GetParam()}),
+  expect_same(plain_run(),
+              run_tokens(one_cpu(2), heldout_ids(kTokens), {.model = {}, .session = {}, .chunk = GetParam()}),
               "chunk");
 }
 INSTANTIATE_TEST_SUITE_P(Invariance, Chunk, testing::Values(1, 3, 63, 65, 1024),
@@ -74,62 +73,14 @@ INSTANTIATE_TEST_SUITE_P(Invariance, Split,
                                          "cpu,other:mlp", "other,cpu:mlp", "cpu,other:head",
                                          "other,cpu:embedding", "cpu,other:0,other:2,other:4,other:6",
                                          "cpu,other:gdn,cpu:2,other:head"),
-                         [](const auto& info) {
-                           std::string name = info.param;
-                           std::replace_if(
-                               name.begin(), name.end(), [](char c) { return std::isalnum(c) == 0; }, '_');
-                           return name;
-                         });
+                         [](const auto& info) { return test_name(info.param); });
 
-/// Five sequences of different texts and lengths, taken together in steps of ragged sizes.
-class Batch : public testing::TestWithParam<std::vector<int>> {
- protected:
-  static constexpr int kSequences = 5;
-  static std::vector<TokenId> tokens_of(int sequence) {
-    const std::vector<TokenId> all = heldout_ids(600);
-    const std::size_t first = static_cast<std::size_t>(sequence) * 97,
-                      count = 40 + static_cast<std::size_t>(sequence) * 37;
-    return {all.begin() + static_cast<std::ptrdiff_t>(first),
-            all.begin() + static_cast<std::ptrdiff_t>(first + count)};
-  }
-};
-
+class Batch : public testing::TestWithParam<std::vector<int>> {};
 TEST_P(Batch, DoesNotShowInAnyOrder) {
-  const Context context = one_cpu(2);
-  SessionOptions options;
-  options.sequences = kSequences;
-  options.context_tokens = 256;
-  Session session(context, tiny_model(), options);
-  std::vector<SequenceId> ids;
-  std::vector<std::vector<TokenId>> tokens;
-  std::vector<Outcome> together(kSequences);
-  std::vector<std::size_t> done(kSequences, 0);
-  for (int i = 0; i < kSequences; ++i) {
-    ids.push_back(session.open());
-    tokens.push_back(tokens_of(i));
-  }
-  for (std::size_t round = 0;; ++round) {
-    std::vector<SequenceTokens> step;
-    std::vector<std::size_t> members;
-    for (int which : GetParam()) {
-      const auto i = static_cast<std::size_t>(which);
-      const std::size_t left = tokens[i].size() - done[i];
-      const std::size_t count = std::min<std::size_t>(left, 1 + (round * 5 + i * 3) % 11);
-      if (count == 0) continue;
-      step.push_back({ids[i], std::span(tokens[i]).subspan(done[i], count), Outputs::all});
-      members.push_back(i);
-      done[i] += count;
-    }
-    if (step.empty()) break;
-    const std::vector<std::vector<float>> logits = session.scheduler().step(step);
-    for (std::size_t m = 0; m < members.size(); ++m) {
-      std::vector<float>& all = together[members[m]].logits;
-      all.insert(all.end(), logits[m].begin(), logits[m].end());
-    }
-  }
-  for (std::size_t i = 0; i < kSequences; ++i) {
-    together[i].layers = all_layers(session.state(), ids[i]);
-    expect_same(run_tokens(one_cpu(1), tokens[i], {}), together[i], "sequence " + std::to_string(i));
+  const std::vector<Outcome> together = run_batch(one_cpu(2), "cpu", GetParam());
+  for (int i = 0; i < kBatchSequences; ++i) {
+    expect_same(run_tokens(one_cpu(1), batch_ids(i), {}), together[static_cast<std::size_t>(i)],
+                "sequence " + std::to_string(i));
   }
 }
 INSTANTIATE_TEST_SUITE_P(Invariance, Batch,

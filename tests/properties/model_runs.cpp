@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <cstring>
 
@@ -58,12 +60,62 @@ Outcome run_tokens(const Context& context, std::span<const TokenId> ids, const R
   SessionOptions session_options = options.session;
   session_options.limits = {options.chunk, options.chunk};
   if (session_options.context_tokens == 0) session_options.context_tokens = std::ssize(ids);
-  Session session(context, tiny_model(), session_options);
+  Session session(context, options.model ? options.model : tiny_model(), session_options);
   const SequenceId sequence = session.open();
   Outcome outcome;
   outcome.logits = session.feed(sequence, ids, Outputs::all);
   outcome.layers = all_layers(session.state(), sequence);
   return outcome;
+}
+
+std::vector<TokenId> batch_ids(int sequence) {
+  const std::vector<TokenId> all = heldout_ids(600);
+  const std::ptrdiff_t first = sequence * 97, count = 40 + sequence * 37;
+  return {all.begin() + first, all.begin() + first + count};
+}
+
+std::vector<Outcome> run_batch(const Context& context, const std::string& place,
+                               const std::vector<int>& order) {
+  SessionOptions options;
+  options.place = place;
+  options.sequences = kBatchSequences;
+  options.context_tokens = 256;
+  Session session(context, tiny_model(), options);
+  std::vector<SequenceId> ids;
+  std::vector<std::vector<TokenId>> tokens;
+  std::vector<Outcome> outcomes(kBatchSequences);
+  std::vector<std::size_t> done(kBatchSequences, 0);
+  for (int i = 0; i < kBatchSequences; ++i) {
+    ids.push_back(session.open());
+    tokens.push_back(batch_ids(i));
+  }
+  for (std::size_t round = 0;; ++round) {
+    std::vector<SequenceTokens> step;
+    std::vector<std::size_t> members;
+    for (int which : order) {
+      const auto i = static_cast<std::size_t>(which);
+      const std::size_t count =
+          std::min<std::size_t>(tokens[i].size() - done[i], 1 + (round * 5 + i * 3) % 11);
+      if (count == 0) continue;
+      step.push_back({ids[i], std::span(tokens[i]).subspan(done[i], count), Outputs::all});
+      members.push_back(i);
+      done[i] += count;
+    }
+    if (step.empty()) break;
+    const std::vector<std::vector<float>> logits = session.scheduler().step(step);
+    for (std::size_t m = 0; m < members.size(); ++m) {
+      std::vector<float>& all = outcomes[members[m]].logits;
+      all.insert(all.end(), logits[m].begin(), logits[m].end());
+    }
+  }
+  for (std::size_t i = 0; i < outcomes.size(); ++i) outcomes[i].layers = all_layers(session.state(), ids[i]);
+  return outcomes;
+}
+
+std::string test_name(std::string placement) {
+  std::replace_if(
+      placement.begin(), placement.end(), [](char c) { return std::isalnum(c) == 0; }, '_');
+  return placement;
 }
 
 void expect_same(const Outcome& expected, const Outcome& found, const std::string& what) {

@@ -27,12 +27,24 @@ struct Outcome {
 };
 
 struct RunOptions {
+  std::shared_ptr<const Model> model;  ///< null: tiny_model()
   SessionOptions session;
   std::int64_t chunk = 64;
 };
 
 /// Feeds the tokens in chunks of a fresh session.
 Outcome run_tokens(const Context& context, std::span<const TokenId> ids, const RunOptions& options);
+
+/// Sequences of different texts and lengths for a batch.
+inline constexpr int kBatchSequences = 5;
+std::vector<TokenId> batch_ids(int sequence);
+
+/// Takes all of them together, in steps of ragged sizes, each step in the given order.
+std::vector<Outcome> run_batch(const Context& context, const std::string& place,
+                               const std::vector<int>& order);
+
+/// A name for a test out of a placement.
+std::string test_name(std::string placement);
 
 std::vector<LayerState> all_layers(const StateManager& state, SequenceId sequence);
 

@@ -14,7 +14,7 @@ namespace tandem::tools {
 namespace {
 
 constexpr std::int64_t kMaxJsonBytes = std::int64_t{16} << 20;
-constexpr std::string_view kPrefix = "layers.0.linear_attn.";
+constexpr std::string_view kMixer = "linear_attn.";
 
 /// w(i) = float(normal(i) * scale + shift).
 struct Distribution {
@@ -57,12 +57,12 @@ void check_first_values(const GeneratedLayer& layer, const Json& first4, const s
   }
 }
 
-ModelConfig config_of(const GeneratedLayer& layer) {
+ModelConfig config_of(const GeneratedLayer& layer, int layers) {
   ModelConfig config;
   config.model_type = "generated layer";
   config.hidden_size = layer.hidden;
-  config.num_hidden_layers = 1;
-  config.layer_types = {LayerType::linear_attention};
+  config.num_hidden_layers = layers;
+  config.layer_types.assign(static_cast<std::size_t>(layers), LayerType::linear_attention);
   config.linear_num_key_heads = layer.key_heads;
   config.linear_num_value_heads = layer.value_heads;
   config.linear_key_head_dim = layer.key_dim;
@@ -92,9 +92,11 @@ GeneratedLayer read_generated_layer(const std::filesystem::path& folder) {
   return layer;
 }
 
-std::shared_ptr<const Model> make_generated_model(const GeneratedLayer& layer, Threads& threads) {
+std::shared_ptr<const Model> make_generated_model(const GeneratedLayer& layer, Threads& threads,
+                                                  LayerPlace place) {
   const auto source = [&](const Weight& weight) {
-    const std::string_view name = std::string_view(weight.name).substr(kPrefix.size());
+    const std::string_view name =
+        std::string_view(weight.name).substr(weight.name.find(kMixer) + kMixer.size());
     const CounterRandom random(name, layer.seed);
     const Distribution distribution = distribution_of(layer, name);
     auto values = std::make_shared<std::vector<float>>(static_cast<std::size_t>(weight.shape.elements()));
@@ -106,8 +108,8 @@ std::shared_ptr<const Model> make_generated_model(const GeneratedLayer& layer, T
     });
     return HostTensor{ConstTensor(values->data(), DType::f32, weight.shape), values};
   };
-  ModelConfig config = config_of(layer);
-  Graph graph = build_gdn_graph(config);
+  ModelConfig config = config_of(layer, place.layers);
+  Graph graph = build_gdn_graph(config, place.index);
   return std::make_shared<const Model>(std::move(config), std::move(graph), source);
 }
 

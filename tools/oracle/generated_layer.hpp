@@ -28,8 +28,15 @@ struct GeneratedLayer {
 /// when the generator does not give the first values that the file lists.
 GeneratedLayer read_generated_layer(const std::filesystem::path& folder);
 
+/// Which layer of how many it is to be. Its weights, and so its results, are the same in every place.
+struct LayerPlace {
+  int index = 0;
+  int layers = 1;
+};
+
 /// The layer as a model of one mixer (graph/qwen35.hpp: build_gdn_graph), its weights in f32.
-std::shared_ptr<const Model> make_generated_model(const GeneratedLayer& layer, Threads& threads);
+std::shared_ptr<const Model> make_generated_model(const GeneratedLayer& layer, Threads& threads,
+                                                  LayerPlace place = {});
 
 /// Inputs x, [long_tokens, hidden]: heavy-tailed, as real activations are.
 std::vector<float> generated_inputs(const GeneratedLayer& layer);

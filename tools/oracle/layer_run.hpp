@@ -13,7 +13,8 @@
 
 namespace tandem::tools {
 
-/// Runs the one layer of a generated model on one backend, with a state of its own.
+/// Runs the one layer of a generated model on one backend, with a state of its own in the place that it has
+/// there.
 class LayerRun {
  public:
   /// `backend` is a name in the context. All outlive the run.
@@ -26,12 +27,13 @@ class LayerRun {
 
   std::int64_t tokens() const { return state_->tokens(sequence_); }
   DType real() const { return state_->geometry().real; }
-  LayerState state() const { return export_layer(*state_, sequence_, 0); }
+  LayerState state() const { return export_layer(*state_, sequence_, layer_); }
   /// Back to no tokens.
   void reset() { state_->reset(sequence_); }
 
  private:
   std::shared_ptr<const Model> model_;
+  int layer_;
   Plan plan_;
   std::unique_ptr<StateManager> state_;
   std::unique_ptr<Residents> residents_;

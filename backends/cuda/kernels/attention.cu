@@ -302,26 +302,72 @@ __global__ void __launch_bounds__(kThreads, 2) attend_kernel(const __grid_consta
   }
 }
 
+/// max over the lanes up to and with this one.
+__device__ __forceinline__ float prefix_maximum(float value) {
+#pragma unroll
+  for (int o = 1; o < kWarp; o *= 2) {
+    const float other = __shfl_up_sync(kAllLanes, value, o);
+    if (static_cast<int>(threadIdx.x % kWarp) >= o) value = fmaxf(value, other);
+  }
+  return value;
+}
+
+/// By how much sums are scaled when a block joins: those so far, and its own; and its sum.
+struct Rescale {
+  float all, next, sum;
+};
+
+/// Of the blocks [first, first + kThreads), one a thread. A maximum is exact in any order, so that all of
+/// them can be computed at once. `carried` is the maximum of the blocks before; returns that of all.
+__device__ __forceinline__ float rescale_factors(const Partials& partials, std::int64_t row,
+                                                 std::int64_t head, std::int64_t first, std::int64_t blocks,
+                                                 float carried, Rescale* factors) {
+  __shared__ float warp_maximum[kWarps];
+  const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
+  const std::int64_t block = first + threadIdx.x;
+  const bool there = block < blocks;
+  const float* partial = partials.at(row, there ? block : first, head);
+  const float own = partial[0];
+  const float inclusive = prefix_maximum(own);
+  if (lane == kWarp - 1) warp_maximum[warp] = inclusive;
+  __syncthreads();
+  float before = carried;
+  for (int w = 0; w < warp; ++w) before = fmaxf(before, warp_maximum[w]);
+  const float lower = __shfl_up_sync(kAllLanes, inclusive, 1);
+  const float previous = lane == 0 ? before : fmaxf(before, lower), joined = fmaxf(previous, own);
+  if (there) factors[threadIdx.x] = {num::exp(previous - joined), num::exp(own - joined), partial[1]};
+  float all = carried;
+  for (float w : warp_maximum) all = fmaxf(all, w);
+  __syncthreads();
+  return all;
+}
+
 /// Joins the blocks of one head of one row.
 __global__ void __launch_bounds__(kThreads) join_kernel(const __grid_constant__ AttentionOperands op) {
+  __shared__ Rescale factors[kThreads];
   wait_for_inputs();
   const std::int64_t heads = op.partials.heads, n = op.pages.head_dim;
   const std::int64_t head = blockIdx.x % heads, row = op.partials.first_row + blockIdx.x / heads;
   const KvRows& s = op.pages.segment_of(row);
   const std::int64_t blocks = (s.position + row - s.first_row) / kBlock + 1;
-  for (std::int64_t d = threadIdx.x; d < n; d += kThreads) {
-    const float* first = op.partials.at(row, 0, head);
+  const float* first = op.partials.at(row, 0, head);
+  for (std::int64_t columns = 0; columns < n; columns += kThreads) {  // all threads go along
+    const std::int64_t d = min(columns + threadIdx.x, n - 1);
     float maximum = first[0], sum = first[1], value = first[2 + d];
-#pragma unroll 4
-    for (std::int64_t b = 1; b < blocks; ++b) {
-      const float* next = op.partials.at(row, b, head);
-      const float joined = next[0] > maximum ? next[0] : maximum;
-      const float c = num::exp(maximum - joined), e = num::exp(next[0] - joined);
-      sum = num::fma(next[1], e, sum * c);
-      value = num::fma(next[2 + d], e, value * c);
-      maximum = joined;
+    for (std::int64_t b = 1; b < blocks; b += kThreads) {
+      maximum = rescale_factors(op.partials, row, head, b, blocks, maximum, factors);
+      const int count = static_cast<int>(min(blocks - b, std::int64_t{kThreads}));
+      const float* next = op.partials.at(row, b, head) + 2 + d;
+      const std::int64_t stride = heads * (n + 2);
+#pragma unroll 8
+      for (int i = 0; i < count; ++i) {
+        const Rescale f = factors[i];
+        sum = num::fma(f.sum, f.next, sum * f.all);
+        value = num::fma(next[i * stride], f.next, value * f.all);
+      }
+      __syncthreads();
     }
-    op.o.row(row)[head * n + d] = value / sum;
+    if (columns + threadIdx.x < n) op.o.row(row)[head * n + d] = value / sum;
   }
 }
 

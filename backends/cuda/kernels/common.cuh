@@ -65,11 +65,12 @@ inline ConstRows rows(const ConstTensor& t) { return {static_cast<const float*>(
 inline const float* floats(const ConstTensor& t) { return static_cast<const float*>(t.data); }
 inline const std::int32_t* indices(const ConstTensor& t) { return static_cast<const std::int32_t*>(t.data); }
 
-/// Whether every row can be read 16 bytes at a time.
+/// Whether a vector, or every row, can be read 16 bytes at a time.
 template <class AnyTensor>
 bool aligned_rows(const AnyTensor& t) {
+  const bool one_row = t.shape.rank <= 1 || t.rows() == 1;
   const std::int64_t row_bytes = t.row_stride * static_cast<std::int64_t>(size_of(t.dtype));
-  return reinterpret_cast<std::uintptr_t>(t.data) % 16 == 0 && (t.rows() == 1 || row_bytes % 16 == 0);
+  return reinterpret_cast<std::uintptr_t>(t.data) % 16 == 0 && (one_row || row_bytes % 16 == 0);
 }
 
 /// num::join_lanes, with the sum in every lane: a butterfly adds the same pairs.

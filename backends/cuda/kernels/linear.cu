@@ -12,7 +12,8 @@ struct LinearOperands {
   ConstRows x;
   ConstRows residual;  ///< data null: none
   Rows y;
-  std::int64_t weight_stride, tokens, rows, columns;
+  std::int64_t weight_stride, tokens, rows;
+  int columns;
 };
 
 /// 16 bytes of weights.
@@ -67,7 +68,7 @@ struct Tile {
   }
 
   /// Adds the elements at column `at` of packed weights.
-  __device__ void add(const Packed<T> (&w)[kRows], std::int64_t at) {
+  __device__ void add(const Packed<T> (&w)[kRows], int at) {
 #pragma unroll
     for (int t = 0; t < kTokens; ++t) {
       float4 fours[kFours];
@@ -93,8 +94,8 @@ struct Tile {
   }
 
   /// Adds elements one by one where columns end, or where memory is not aligned.
-  __device__ void add_single(std::int64_t at, std::int64_t columns) {
-    const std::int64_t first = at + (static_cast<int>(threadIdx.x) % kWarp) * kV<T>;
+  __device__ void add_single(int at, int columns) {
+    const int first = at + (static_cast<int>(threadIdx.x) % kWarp) * kV<T>;
 #pragma unroll
     for (int v = 0; v < kV<T>; ++v) {
       if (first + v >= columns) break;
@@ -144,9 +145,9 @@ __device__ __forceinline__ Packed<T> load_once(const T* from) {
 /// Brings a row into the first-level cache without waiting for it. All warps need the same elements at about
 /// the same time: without this each of them would wait for each piece.
 template <int kThreads>
-__device__ __forceinline__ void warm(const float* row, std::int64_t n) {
+__device__ __forceinline__ void warm(const float* row, int n) {
   constexpr int kLine = 32;
-  for (std::int64_t i = threadIdx.x * kLine; i < n; i += kThreads * kLine) {
+  for (int i = static_cast<int>(threadIdx.x) * kLine; i < n; i += kThreads * kLine) {
     float unused;
     asm volatile("ld.global.f32 %0, [%1];" : "=f"(unused) : "l"(row + i));
   }
@@ -154,38 +155,40 @@ __device__ __forceinline__ void warm(const float* row, std::int64_t n) {
 
 /// Neighbouring blocks have the same rows and other tokens, so that weights are read from memory once. The
 /// first weights are asked for before x is ready.
-template <class C, bool kAligned>
+template <class C, bool kAligned, bool kOneTile>
 __global__ void __launch_bounds__(C::kThreads, C::kBlocksPerSm)
     linear_kernel(const __grid_constant__ LinearOperands op, const typename C::T* __restrict__ weights,
-                  std::int64_t token_tiles) {
+                  unsigned token_tiles) {
   using T = typename C::T;
-  constexpr std::int64_t kChunk = num::kChains<T>, kStep = C::kUnroll * kChunk;
-  const std::int64_t token = (blockIdx.x % token_tiles) * C::kTokens;
-  const std::int64_t row = ((blockIdx.x / token_tiles) * C::kWarps + threadIdx.x / kWarp) * C::kRows;
+  constexpr int kChunk = num::kChains<T>, kStep = C::kUnroll * kChunk;
+  const int columns = op.columns;
+  const std::int64_t token = kOneTile ? 0 : std::int64_t{blockIdx.x % token_tiles} * C::kTokens;
+  const unsigned block = kOneTile ? blockIdx.x : blockIdx.x / token_tiles;
+  const std::int64_t row = (std::int64_t{block} * C::kWarps + threadIdx.x / kWarp) * C::kRows;
   Tile<T, C::kRows, C::kTokens> tile(op, weights, row, token);
-  std::int64_t at = 0;
+  int at = 0;
   if constexpr (kAligned) {
     Packed<T> w[C::kUnroll][C::kRows];
-    const auto load = [&](std::int64_t from) {
+    const auto load = [&](int from) {
 #pragma unroll
       for (int u = 0; u < C::kUnroll; ++u) {
 #pragma unroll
         for (int r = 0; r < C::kRows; ++r) w[u][r] = load_once(tile.weight[r] + from + u * kChunk);
       }
     };
-    if (kStep <= op.columns) load(0);
+    if (kStep <= columns) load(0);
     wait_for_inputs();
 #pragma unroll
     for (int t = 0; t < C::kTokens; ++t) {
-      warm<C::kThreads>(op.x.row(min(token + t, op.tokens - 1)), op.columns);
+      warm<C::kThreads>(op.x.row(min(token + t, op.tokens - 1)), columns);
     }
-    while (at + kStep <= op.columns) {
+    while (at + kStep <= columns) {
 #pragma unroll
       for (int u = 0; u < C::kUnroll; ++u) tile.add(w[u], at + u * kChunk);
       at += kStep;
-      if (at + kStep <= op.columns) load(at);
+      if (at + kStep <= columns) load(at);
     }
-    for (; at + kChunk <= op.columns; at += kChunk) {
+    for (; at + kChunk <= columns; at += kChunk) {
       Packed<T> one[C::kRows];
 #pragma unroll
       for (int r = 0; r < C::kRows; ++r) one[r] = load_once(tile.weight[r] + at);
@@ -194,58 +197,51 @@ __global__ void __launch_bounds__(C::kThreads, C::kBlocksPerSm)
   } else {
     wait_for_inputs();
   }
-  for (; at < op.columns; at += kChunk) tile.add_single(at, op.columns);
+  for (; at < columns; at += kChunk) tile.add_single(at, columns);
   tile.store(op, row, token);
 }
 
 template <class C>
 cudaError_t launch_linear(const Linear& op, const Launch& where) {
+  constexpr std::int64_t kMostColumns = std::int64_t{1}
+                                        << 30;  // 32-bit indices of elements, with room for a step
+  if (op.weight.row_elements() > kMostColumns) return cudaErrorInvalidValue;
   const LinearOperands operands{rows(op.x),
                                 op.residual ? rows(op.residual) : ConstRows{nullptr, 0},
                                 rows(op.y),
                                 op.weight.row_stride,
                                 op.x.rows(),
                                 op.weight.rows(),
-                                op.weight.row_elements()};
+                                static_cast<int>(op.weight.row_elements())};
   const std::int64_t token_tiles = ceil_div(operands.tokens, C::kTokens);
   const std::int64_t row_tiles = ceil_div(operands.rows, C::kRows * C::kWarps);
   const bool aligned = aligned_rows(op.x) && aligned_rows(op.weight);
-  return launch(where, aligned ? linear_kernel<C, true> : linear_kernel<C, false>, token_tiles * row_tiles,
-                C::kThreads, 0, operands, static_cast<const typename C::T*>(op.weight.data), token_tiles);
+  const auto start = [&](auto kernel) {
+    return launch(where, kernel, token_tiles * row_tiles, C::kThreads, 0, operands,
+                  static_cast<const typename C::T*>(op.weight.data), static_cast<unsigned>(token_tiles));
+  };
+  if (!aligned) return start(linear_kernel<C, false, false>);
+  return token_tiles == 1 ? start(linear_kernel<C, true, true>) : start(linear_kernel<C, true, false>);
 }
 
 /// As fast as the weights come. The numbers are those with which every shape of a 27B model comes to 90 % of
 /// the copy bandwidth (README.md); most others are better at one shape and much worse at another.
 cudaError_t linear_rows(const Linear& op, const Launch& where) {
-  return op.weight.dtype == DType::bf16 ? launch_linear<Cut<bf16, 2, 1, 8, 128, 3>>(op, where)
+  return op.weight.dtype == DType::bf16 ? launch_linear<Cut<bf16, 2, 1, 8, 64, 6>>(op, where)
                                         : launch_linear<Cut<float, 2, 1, 5, 128, 5>>(op, where);
 }
 
-/// Two tokens, or three and four, at about the price of one.
-cudaError_t linear_few(const Linear& op, const Launch& where) {
-  const bool pair = op.x.rows() <= 2;
-  if (op.weight.dtype == DType::bf16) {
-    return pair ? launch_linear<Cut<bf16, 2, 2, 4, 128, 4>>(op, where)
-                : launch_linear<Cut<bf16, 2, 4, 3, 128, 3>>(op, where);
-  }
-  return pair ? launch_linear<Cut<float, 2, 2, 4, 128, 4>>(op, where)
-              : launch_linear<Cut<float, 2, 4, 4, 128, 4>>(op, where);
-}
-
-/// Many tokens share a read of the weights.
+/// Several tokens share a read of the weights.
 cudaError_t linear_tile(const Linear& op, const Launch& where) {
-  return op.weight.dtype == DType::bf16 ? launch_linear<Cut<bf16, 4, 4, 1, 128, 1>>(op, where)
-                                        : launch_linear<Cut<float, 4, 4, 1, 256, 1>>(op, where);
+  return op.weight.dtype == DType::bf16 ? launch_linear<Cut<bf16, 4, 2, 2, 128, 3>>(op, where)
+                                        : launch_linear<Cut<float, 4, 4, 2, 128, 3>>(op, where);
 }
-
-constexpr std::int64_t kFewTokens = 4;
 
 }  // namespace
 
 template <>
 std::vector<Variant<Linear>> variants() {
-  return {{"tile", [](const Linear& op) { return op.x.rows() > kFewTokens; }, linear_tile},
-          {"few", [](const Linear& op) { return op.x.rows() > 1; }, linear_few},
+  return {{"tile", [](const Linear& op) { return op.x.rows() > 1; }, linear_tile},
           {"rows", nullptr, linear_rows}};
 }
 

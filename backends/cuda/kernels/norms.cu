@@ -4,65 +4,75 @@
 namespace tandem::cuda {
 namespace {
 
-/// One thread for each chain of an f32 dot product.
-constexpr int kRowThreads = num::kChains<float>;
+constexpr int kRowThreads = 256;
 constexpr int kHeadThreads = 128;
 constexpr int kHeadsPerBlock = kHeadThreads / kWarp;
 
-/// Elements of a row that a thread keeps, so that they are read from memory once and all at once. Longer rows
-/// are read again where they go on.
-constexpr int kKept = 48;
+/// Rows up to this size are kept in shared memory between the sum and the result.
+constexpr std::int64_t kMaxSharedFloats = std::int64_t{48} * 1024 / sizeof(float);
 
-/// num::sum_of_squares by a block of kRowThreads, thread c with chain c; the sum in every thread. The first
-/// elements of the chain are in `kept`.
-__device__ __forceinline__ float block_sum_of_squares(const float* x, std::int64_t n,
-                                                      const float (&kept)[kKept]) {
-  __shared__ float lanes[kWarp];
-  float chain = 0.0f;
-#pragma unroll
-  for (int k = 0; k < kKept; ++k) {
-    if (threadIdx.x + k * kRowThreads < n) chain = num::fma(kept[k], kept[k], chain);
-  }
-  for (std::int64_t i = threadIdx.x + kKept * kRowThreads; i < n; i += kRowThreads) {
-    chain = num::fma(x[i], x[i], chain);
-  }
-  chain = chain + __shfl_xor_sync(kAllLanes, chain, 1);  // neighbours, then neighbours of those
-  chain = chain + __shfl_xor_sync(kAllLanes, chain, 2);
-  if (threadIdx.x % 4 == 0) lanes[threadIdx.x / 4] = chain;
-  __syncthreads();
-  return join_lanes(lanes[threadIdx.x % kWarp]);
-}
+/// Weights that a thread asks for before x is there: four at a time, for rows of up to 8192.
+constexpr int kEarlyFours = 8;
 
-__device__ __forceinline__ void load_kept(const float* from, std::int64_t n, float (&kept)[kKept]) {
-#pragma unroll
-  for (int k = 0; k < kKept; ++k) {
-    const std::int64_t i = threadIdx.x + k * kRowThreads;
-    kept[k] = i < n ? from[i] : 0.0f;
+/// Copies a row to shared memory, all threads together.
+__device__ __forceinline__ void copy_row(const float* from, std::int64_t n, bool aligned, float* to) {
+  if (aligned) {
+#pragma unroll 8
+    for (std::int64_t i = 4 * threadIdx.x; i < n; i += 4 * kRowThreads) {
+      *reinterpret_cast<float4*>(to + i) = *reinterpret_cast<const float4*>(from + i);
+    }
+  } else {
+    for (std::int64_t i = threadIdx.x; i < n; i += kRowThreads) to[i] = from[i];
   }
 }
 
+/// A block for a row. Every warp sums all of it, which is cheaper than to wait for one that does.
+/// kAligned: rows and weights can be read 16 bytes at a time and end at a multiple of that.
+template <bool kAligned>
 __global__ void __launch_bounds__(kRowThreads)
-    rms_norm_kernel(ConstRows x, const float* weight, float eps, std::int64_t n, Rows y) {
-  float w[kKept], values[kKept];
-  load_kept(weight, n, w);
-  wait_for_inputs();
-  const float* in = x.row(blockIdx.x);
-  float* out = y.row(blockIdx.x);
-  load_kept(in, n, values);
-  const float r = num::inverse_sqrt(block_sum_of_squares(in, n, values) / static_cast<float>(n) + eps);
+    rms_norm_kernel(ConstRows x, const float* weight, float eps, std::int64_t n, bool shared, Rows y) {
+  extern __shared__ __align__(16) float kept[];
+  float4 w[kEarlyFours];
+  if constexpr (kAligned) {
 #pragma unroll
-  for (int k = 0; k < kKept; ++k) {
-    const std::int64_t i = threadIdx.x + k * kRowThreads;
-    if (i < n) out[i] = (values[k] * r) * (1.0f + w[k]);
+    for (int k = 0; k < kEarlyFours; ++k) {
+      const std::int64_t i = 4 * (static_cast<std::int64_t>(threadIdx.x) + k * kRowThreads);
+      if (i < n) w[k] = *reinterpret_cast<const float4*>(weight + i);
+    }
   }
-  for (std::int64_t i = threadIdx.x + kKept * kRowThreads; i < n; i += kRowThreads) {
-    out[i] = (in[i] * r) * (1.0f + weight[i]);
+  wait_for_inputs();
+  const float* row = x.row(blockIdx.x);
+  if (shared) {
+    copy_row(row, n, kAligned, kept);
+    __syncthreads();
+    row = kept;
   }
+  float* out = y.row(blockIdx.x);
+  const float r = num::inverse_sqrt(warp_dot<kAligned>(row, row, n) / static_cast<float>(n) + eps);
+  std::int64_t from = 0;
+  if constexpr (kAligned) {
+#pragma unroll
+    for (int k = 0; k < kEarlyFours; ++k) {
+      const std::int64_t i = 4 * (static_cast<std::int64_t>(threadIdx.x) + k * kRowThreads);
+      if (i >= n) continue;
+      const float4 v = *reinterpret_cast<const float4*>(row + i);
+      *reinterpret_cast<float4*>(out + i) =
+          make_float4((v.x * r) * (1.0f + w[k].x), (v.y * r) * (1.0f + w[k].y), (v.z * r) * (1.0f + w[k].z),
+                      (v.w * r) * (1.0f + w[k].w));
+    }
+    from = 4 * kEarlyFours * kRowThreads;
+  }
+  for (std::int64_t i = from + threadIdx.x; i < n; i += kRowThreads)
+    out[i] = (row[i] * r) * (1.0f + weight[i]);
 }
 
 cudaError_t rms_norm(const RmsNorm& op, const Launch& where) {
-  return launch(where, rms_norm_kernel, op.x.rows(), kRowThreads, 0, rows(op.x), floats(op.weight),
-                static_cast<float>(op.eps), op.x.row_elements(), rows(op.y));
+  const std::int64_t n = op.x.row_elements();
+  const bool shared = n <= kMaxSharedFloats;
+  const bool aligned = aligned_rows(op.x) && aligned_rows(op.weight) && aligned_rows(op.y) && n % 4 == 0;
+  return launch(where, aligned ? rms_norm_kernel<true> : rms_norm_kernel<false>, op.x.rows(), kRowThreads,
+                shared ? static_cast<std::size_t>(n) * sizeof(float) : 0, rows(op.x), floats(op.weight),
+                static_cast<float>(op.eps), n, shared, rows(op.y));
 }
 
 /// Which head of which row a warp has.
