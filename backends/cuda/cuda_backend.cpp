@@ -194,11 +194,14 @@ class CudaBackend final : public Backend {
 }  // namespace
 
 CudaDevices cuda_devices() {
-  int count = 0;
+  int count = 0, driver = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
   if (status == cudaSuccess && count > 0) return {count, ""};
   static_cast<void>(cudaGetLastError());
-  return {0, fmt::format("no CUDA device ({})",
+  // Without a driver CUDA complains of its version.
+  if (cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0)
+    return {0, "no NVIDIA driver on this machine"};
+  return {0, fmt::format("no CUDA device: {}",
                          status == cudaSuccess ? "none found" : cudaGetErrorString(status))};
 }
 

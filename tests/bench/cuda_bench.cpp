@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <functional>
@@ -9,6 +10,8 @@
 
 #include "backends/cuda/cuda_backend.hpp"
 #include "core/error.hpp"
+#include "graph/session.hpp"
+#include "graph/synthetic.hpp"
 
 /// Times kernels of the CUDA backend at the sizes of a 27B model, as a share of the device's copy bandwidth
 /// measured in the same run. Everything comes from cold memory: each measured loop goes round operands that
@@ -45,6 +48,7 @@ struct Bench {
     return made;
   }
   void forget() { used = 0; }
+  void give_back_arena() { arena = {}, delay_from = {}, delay_to = {}; }
 
   /// Median milliseconds of what `body` submits.
   double ms_of(const std::function<void()>& body) {
@@ -200,6 +204,38 @@ void attention(Bench& b, std::int64_t context) {
   b.forget();
 }
 
+std::int64_t bytes_of(const Model& model, const char* weight) {
+  for (std::size_t i = 0; i < model.graph().weights().size(); ++i) {
+    if (model.graph().weights()[i].name == weight) return model.weight(static_cast<WeightId>(i)).view.bytes();
+  }
+  fail(ErrorCode::not_found, "cuda_bench: no weight '{}'", weight);
+}
+
+/// A whole synthetic 27B model, a token at a time, logits fetched: against the time that reading its weights
+/// would take at the copy bandwidth. A row of the embedding is all that is read of it.
+void decode(Bench& b) {
+  constexpr int kTokens = 48;
+  std::vector<std::unique_ptr<Backend>> backends;
+  backends.push_back(make_cuda_backend({}));
+  const Context context(std::move(backends));
+  const std::shared_ptr<const Model> model = make_synthetic_model(parse_synthetic_spec("27B"));
+  SessionOptions options;
+  options.place = "cuda";
+  options.limits = {1, 1};
+  Session session(context, model, options);
+  const SequenceId sequence = session.open();
+  std::vector<double> times;
+  for (TokenId token = 0; token < kTokens; ++token) {
+    const auto begin = std::chrono::steady_clock::now();
+    session.feed(sequence, std::span(&token, 1), Outputs::last);
+    times.push_back(
+        std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count());
+  }
+  std::sort(times.begin(), times.end());
+  const std::int64_t bytes = model->weight_bytes() - bytes_of(*model, "embed_tokens.weight");
+  b.report("decode 27B bf16, 64 layers, one token", times[times.size() / 2], static_cast<double>(bytes));
+}
+
 int run(const char* json_file) {
   const CudaDevices devices = cuda_devices();
   if (devices.count == 0) {
@@ -224,6 +260,8 @@ int run(const char* json_file) {
   for (std::int64_t tokens : {1, 64}) between_projections(b, tokens);
   rms_norm(b);
   for (std::int64_t context : {1024, 4096, 32768}) attention(b, context);
+  b.give_back_arena();
+  decode(b);
   if (json_file != nullptr) {
     std::FILE* file = std::fopen(json_file, "w");
     if (file == nullptr) fail(ErrorCode::io, "{}: cannot write", json_file);
