@@ -4,6 +4,11 @@
 
 /// Every kernel of the CUDA backend against the definition: the cases of the CPU's variants.
 namespace tandem::test {
+
+// Without a device there is no table to walk; ADeviceIsThere says so.
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(KernelTest);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GdnStepTest);
+
 namespace {
 
 std::unique_ptr<Backend> make() { return make_cuda_backend({}); }
