@@ -134,8 +134,7 @@ class CudaBackend final : public Backend {
         memory_(info_.name, options.device, options.memory_limit),
         stream_(info_.name, options.device),
         transfers_(info_.name, stream_, memory_),
-        launch_{stream_.handle(), properties.major >= kProgrammaticMajor, properties.multiProcessorCount,
-                &transfers_},
+        launch_{stream_.handle(), properties.major >= kProgrammaticMajor, &transfers_},
         tables_(TablesOf<Op>::make()) {
     force_variant(options.variant);
   }

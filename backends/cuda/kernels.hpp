@@ -17,7 +17,8 @@ namespace tandem::cuda {
 class DeviceArguments {
  public:
   virtual ~DeviceArguments() = default;
-  /// Copies host bytes to the device, in order with the kernels; valid for the kernels launched next.
+  /// Copies host bytes to the device, in order with the kernels; valid for the kernels launched until the
+  /// next push.
   virtual cudaError_t push(const void* host, std::size_t bytes, const void** device) = 0;
   /// Scratch of at least so many bytes; kernels of one stream may use the same.
   virtual cudaError_t scratch(std::size_t bytes, void** device) = 0;
@@ -28,7 +29,6 @@ struct Launch {
   cudaStream_t stream = nullptr;
   /// The device can start a kernel while the one before is finishing (compute capability 9.0).
   bool programmatic = false;
-  int multiprocessors = 1;
   DeviceArguments* arguments = nullptr;
   /// Whether what was enqueued last may have written a sequence's state. If not, a kernel may read states
   /// before it waits: everything older is done by then.

@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <span>
+#include <vector>
+
 #include "backends/cuda/kernels/common.cuh"
 
 /// Keys and values in pages, and attention over them. Positions in blocks of 128: a thread block computes one
@@ -68,12 +72,14 @@ cudaError_t pass(const PageLists& lists, const Launch& where, Pages* pages) {
     std::copy(lists.pages.begin(), lists.pages.end(), pages->inline_pages);
     return cudaSuccess;
   }
-  const void *rows = nullptr, *list = nullptr;
-  cudaError_t status = where.arguments->push(lists.rows.data(), lists.rows.size() * sizeof(KvRows), &rows);
-  if (status != cudaSuccess) return status;
-  status = where.arguments->push(lists.pages.data(), lists.pages.size() * sizeof(float*), &list);
-  pages->far_rows = static_cast<const KvRows*>(rows);
-  pages->far_pages = static_cast<float* const*>(list);
+  // In one piece: a second push may take the place of the first.
+  const std::span rows = std::as_bytes(std::span(lists.rows)), list = std::as_bytes(std::span(lists.pages));
+  std::vector<std::byte> both(rows.begin(), rows.end());
+  both.insert(both.end(), list.begin(), list.end());
+  const void* device = nullptr;
+  const cudaError_t status = where.arguments->push(both.data(), both.size(), &device);
+  pages->far_rows = static_cast<const KvRows*>(device);
+  pages->far_pages = reinterpret_cast<float* const*>(static_cast<const std::byte*>(device) + rows.size());
   return status;
 }
 

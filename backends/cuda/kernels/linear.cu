@@ -203,8 +203,8 @@ __global__ void __launch_bounds__(C::kThreads, C::kBlocksPerSm)
 
 template <class C>
 cudaError_t launch_linear(const Linear& op, const Launch& where) {
-  constexpr std::int64_t kMostColumns = std::int64_t{1}
-                                        << 30;  // 32-bit indices of elements, with room for a step
+  // Indices of elements are 32 bits wide in the kernel.
+  constexpr std::int64_t kMostColumns = std::int64_t{1} << 30;
   if (op.weight.row_elements() > kMostColumns) return cudaErrorInvalidValue;
   const LinearOperands operands{rows(op.x),
                                 op.residual ? rows(op.residual) : ConstRows{nullptr, 0},
