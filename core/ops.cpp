@@ -202,6 +202,7 @@ void check(const GdnDelta& op, const Checker& c) {
   c.real(op.g, "g", Shape{n, value_heads});
   c.real(op.beta, "beta", Shape{n, value_heads});
   c.divides(op.q.shape[1], value_heads, "key heads in value heads");
+  if (op.q.shape[2] > kMaxKeyDim) c.bad("key heads of {}, expected at most {}", op.q.shape[2], kMaxKeyDim);
   c.states(op.segments, Shape{value_heads, op.q.shape[2], op.v.shape[2]}, n);
 }
 

@@ -112,10 +112,13 @@ struct DeltaSegment {
   Tensor state_out;      ///< real [Nv, Dk, Dv]
 };
 
+/// Rows of S that a kernel may spread over the lanes of a warp; the model has 128.
+inline constexpr std::int64_t kMaxKeyDim = 1024;
+
 /// The gated delta rule, per value head h with key head h / (Nv / Nk), tokens in order:
 /// S *= exp(g); d = (v - S^T k) * beta; S += k d^T; o = S^T q.
 struct GdnDelta {
-  ConstTensor q;     ///< real [N, Nk, Dk]
+  ConstTensor q;     ///< real [N, Nk, Dk], Dk <= kMaxKeyDim
   ConstTensor k;     ///< real [N, Nk, Dk]
   ConstTensor v;     ///< real [N, Nv, Dv]
   ConstTensor g;     ///< real [N, Nv]

@@ -164,6 +164,13 @@ TEST(Validate, RefusesConvolutionsThatDoNotFit) {
   }
 }
 
+TEST(Validate, RefusesKeyHeadsThatNoWarpCanHold) {
+  EXPECT_THAT(refusal_of<GdnDelta>([](auto& op) {
+                for (ConstTensor* t : {&op.q, &op.k}) t->shape.dims[2] = 1025, t->row_stride = 2 * 1025;
+              }),
+              HasSubstr("key heads of 1025, expected at most 1024"));
+}
+
 template <class Args>
 std::string refusal_with(const decltype(Args::segments)& segments) {
   return refusal_of<Args>([&](auto& op) { op.segments = segments; });

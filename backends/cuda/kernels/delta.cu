@@ -10,6 +10,7 @@ namespace {
 
 constexpr int kSlice = 32;  ///< rows of S that one chain of the sums covers
 constexpr int kMaxSlices = kWarp;
+static_assert(kMaxKeyDim <= kMaxSlices * kSlice);
 constexpr int kThreads = 64;
 
 struct DeltaOperands {
