@@ -52,8 +52,9 @@ struct LayerView {
 /// when one of them is about to write into it, and not before.
 ///
 /// Every verb either does all it says or throws tandem::Error and changes nothing. A sequence has one open
-/// step at most; while it has, begin, fork, rollback, reset and close of it throw Error(invalid_argument),
-/// and everything else works. Every verb throws Error(not_found) for a sequence that is not open
+/// step at most; while it has, begin, fork, rollback, reset, close and migrate (migration.hpp) of it throw
+/// Error(invalid_argument), and everything else works. Every verb throws Error(not_found) for a sequence that
+/// is not open
 /// ("sequence 3.7 was closed").
 ///
 /// All memory is allocated by the constructor, so that a sequence once admitted cannot fail for want of it
@@ -118,6 +119,8 @@ class StateManager {
   /// Index of the backend where the layer's state lives. Throws Error(invalid_argument) when there is no such
   /// layer.
   int home(SequenceId id, int layer) const;
+  /// Of all layers. Valid until the sequence is closed; changed by a migration only.
+  const std::vector<int>& homes(SequenceId id) const { return find(id).home; }
 
   /// A layer of a kept version, of the newest unless `version` says another. A step that is open is not seen.
   /// Throws Error(invalid_argument) when there is no such layer, Error(not_found) when the version is not
@@ -126,6 +129,7 @@ class StateManager {
 
  private:
   friend class StateStep;
+  friend class Migration;
 
   /// What the manager has on one backend.
   struct Place {
