@@ -22,6 +22,11 @@ Session::Session(const Context& context, std::shared_ptr<const Model> model, con
 
 SequenceId Session::open() { return state_->open({planned_.residency, plan().state_home}); }
 
+MigrationReport Session::migrate(SequenceId sequence, const std::vector<int>& layers,
+                                 std::string_view backend) {
+  return tandem::migrate(*state_, {sequence, backend_named(backend, plan().backend_names), layers});
+}
+
 bool Session::holds(const Piece& piece, std::string_view backend) const {
   return residents_->holds(piece, backend_named(backend, plan().backend_names));
 }

@@ -11,6 +11,7 @@
 #include "graph/executor.hpp"
 #include "graph/scheduler.hpp"
 #include "graph/session_plan.hpp"
+#include "state/migration.hpp"
 #include "state/state_manager.hpp"
 
 namespace tandem {
@@ -29,6 +30,11 @@ class Session {
   /// A sequence of no tokens, its state where the plan has it. Throws as StateManager::open.
   SequenceId open();
 
+  /// Moves the state of layers (none named: of all) to another backend; from the next step on they run there,
+  /// where load() must have brought their weights. As tandem::migrate for one Move; that takes several
+  /// sequences at once. Throws Error(unsupported) for a backend that the session does not use.
+  MigrationReport migrate(SequenceId sequence, const std::vector<int>& layers, std::string_view backend);
+
   /// Takes any number of tokens of one sequence in chunks of at most limits.tokens and returns the wanted
   /// logits, [rows, vocab]. Each chunk is a step of its own: on an Error, or when `interrupted` returns true
   /// between chunks (Error(interrupted)), the chunks before it stay.
@@ -37,7 +43,7 @@ class Session {
 
   /// Which weights a backend of the session holds, and their coming and going while it runs: a layer, a part
   /// of a layer, embedding or head, as in holds(3, "cpu"), load({3, Part::mlp}, "cuda:0"),
-  /// unload(Part::head, "cuda:0"). A step whose weights are not all where the plan runs them is refused with
+  /// unload(Part::head, "cuda:0"). A step whose weights are not all where it is to run them is refused with
   /// Error(not_resident) before anything is computed. load and unload as in Residents; all throw
   /// Error(invalid_argument) for a piece that the model has not, Error(unsupported) for a backend that the
   /// session does not use.
