@@ -95,6 +95,12 @@ void Scheduler::require_state(SequenceId sequence) const {
   }
 }
 
+void Scheduler::require_resident(SequenceId sequence) {
+  const TokenId none[] = {0};
+  const SequenceTokens batch[] = {{sequence, none, Outputs::last}};
+  for (const Group& group : groups(batch)) require_weights(batch, group);
+}
+
 std::vector<Scheduler::Group> Scheduler::groups(std::span<const SequenceTokens> batch) {
   std::vector<Group> groups;
   std::map<std::vector<int>, std::size_t> known;
@@ -142,6 +148,9 @@ std::vector<std::vector<float>> Scheduler::step(std::span<const SequenceTokens> 
   }
   std::vector<std::vector<float>> logits(batch.size());
   for (const Group& group : groups) run(batch, group, steps, probe, logits);
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    history_.note(batch[i].sequence, steps[i].position(), batch[i].tokens);
+  }
   for (StateStep& step : steps) step.commit();
   return logits;
 }

@@ -10,6 +10,7 @@
 #include "graph/plan.hpp"
 #include "graph/residents.hpp"
 #include "graph/routes.hpp"
+#include "graph/token_history.hpp"
 #include "state/state_manager.hpp"
 
 namespace tandem {
@@ -43,6 +44,13 @@ class Scheduler {
   /// backends throw.
   std::vector<std::vector<float>> step(std::span<const SequenceTokens> batch, const Probe& probe = {});
 
+  /// The tokens of every committed step.
+  const TokenHistory& history() const { return history_; }
+  TokenHistory& history() { return history_; }
+
+  /// Throws Error(not_resident) when a step of this sequence, its logits included, would be refused now.
+  void require_resident(SequenceId sequence);
+
   const StepLimits& limits() const { return executor_.limits(); }
   std::int64_t vocab_size() const { return vocab_size_; }
 
@@ -65,6 +73,7 @@ class Scheduler {
   StateManager& state_;
   Executor& executor_;
   Routes routes_;
+  TokenHistory history_;
   ValueId ids_, positions_, output_rows_, logits_;
   std::int64_t vocab_size_;
 };

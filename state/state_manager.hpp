@@ -108,6 +108,13 @@ class StateManager {
   /// Back to 0 tokens, as freshly opened, except that the version has the next number instead of 0.
   void reset(SequenceId id);
 
+  /// Takes the state that `rebuilt` has come to by the same tokens, and its homes; `rebuilt` is closed.
+  /// Versions keep their numbers: each kept one of `id` becomes the version of `rebuilt` that has as many
+  /// tokens. That the bits agree is the caller's promise. Throws Error(mismatch) when `rebuilt` has no such
+  /// version or more tokens, or the residency differs; Error(invalid_argument) when they are the same
+  /// sequence.
+  void replace(SequenceId id, SequenceId rebuilt);
+
   /// Gives back everything. The id is stale from here on.
   void close(SequenceId id);
 
@@ -116,6 +123,9 @@ class StateManager {
   /// Of the newest version.
   std::int64_t tokens(SequenceId id) const;
   Residency residency(SequenceId id) const;
+  /// Whether the sequence, or one that it was forked from, ever went on without its state; until it is
+  /// closed.
+  bool unsafe(SequenceId id) const { return find(id).unsafe; }
   /// Index of the backend where the layer's state lives. Throws Error(invalid_argument) when there is no such
   /// layer.
   int home(SequenceId id, int layer) const;
@@ -130,6 +140,7 @@ class StateManager {
  private:
   friend class StateStep;
   friend class Migration;
+  friend class UnsafeRestart;
 
   /// What the manager has on one backend.
   struct Place {

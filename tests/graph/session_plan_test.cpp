@@ -110,7 +110,8 @@ TEST(SessionPlan, HomesThatDoNotFitAreRefusedBeforeAnythingIsLoaded) {
   options.homes = {"cuda"};
   const std::uint64_t need = plan_tiny(cpu_and_device(kPlenty), options).footprints[1].total();
   const Context context = cpu_and_device(need - 1);
-  expect_error(ErrorCode::out_of_memory, "1 bytes too much", [&] { Session(context, tiny_model(), options); });
+  expect_error(ErrorCode::out_of_memory, "1 bytes too much",
+               [&] { Session(context, tiny_model(), options); });
   EXPECT_EQ(device_of(context).used_bytes(), 0u);
   EXPECT_NO_THROW(Session(cpu_and_device(need), tiny_model(), options));
 }
