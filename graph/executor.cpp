@@ -99,14 +99,13 @@ Tensor Executor::tensor(int backend, ValueId id, const Batch& batch) const {
   return {data, backends_[static_cast<std::size_t>(backend)]->info().real, Shape{rows, value.width}};
 }
 
-void Executor::upload_input(const InputData& input) const {
+void Executor::upload_input(const Plan& plan, const InputData& input) const {
   if (input.host.shape.elements() == 0) return;  // no outputs are wanted
-  for (std::size_t b = 0; b < backends_.size(); ++b) {
-    const int backend = static_cast<int>(b);
-    if (!workspace_.has(backend, input.value)) continue;
+  for (int backend : plan.input_readers[static_cast<std::size_t>(input.value)]) {
     void* to = workspace_.at(backend, input.value);
     if (input.host.dtype == DType::i32) {
-      backends_[b]->upload(to, input.host.data, static_cast<std::size_t>(input.host.bytes()));
+      backends_[static_cast<std::size_t>(backend)]->upload(to, input.host.data,
+                                                           static_cast<std::size_t>(input.host.bytes()));
     } else {
       const float* values = input.host.row<float>(0);
       upload_real(backend, to, std::vector<double>(values, values + input.host.shape.elements()));
@@ -114,17 +113,31 @@ void Executor::upload_input(const InputData& input) const {
   }
 }
 
+/// What crosses by the plan, or could if layers moved: what one part of the model hands to another.
+std::vector<ValueId> Executor::may_cross() const {
+  std::vector<ValueId> values;
+  std::vector<const Node*> writer(model_.graph().values().size(), nullptr);
+  const std::vector<Node>& nodes = model_.graph().nodes();
+  for (std::size_t n = 0; n < nodes.size(); ++n) {
+    for (const Crossing& crossing : plan_.crossings[n]) values.push_back(crossing.value);
+    for (ValueId id : nodes[n].writes) writer[static_cast<std::size_t>(id)] = &nodes[n];
+    for (ValueId id : nodes[n].reads) {
+      const Node* from = writer[static_cast<std::size_t>(id)];
+      const bool handed = from != nullptr && (from->layer != nodes[n].layer || from->part != nodes[n].part);
+      if (plan_.movable() && handed) values.push_back(id);
+    }
+  }
+  return values;
+}
+
 /// Page-locked by a backend with memory of its own, if there is one; large enough for any value that crosses.
 void Executor::make_staging() {
   std::int64_t bytes = 0;
-  for (const std::vector<Crossing>& crossings : plan_.crossings) {
-    for (const Crossing& crossing : crossings) {
-      const Value& value = model_.graph().value(crossing.value);
-      const std::int64_t rows = value.rows == Rows::tokens ? limits_.tokens : limits_.outputs;
-      const DType real = backends_[static_cast<std::size_t>(crossing.from)]->info().real;
-      bytes = std::max(bytes,
-                       checked_mul(rows * static_cast<std::int64_t>(size_of(real)), value.width, "staging"));
-    }
+  const auto element = static_cast<std::int64_t>(size_of(backends_.front()->info().real));
+  for (ValueId id : may_cross()) {
+    const Value& value = model_.graph().value(id);
+    const std::int64_t rows = value.rows == Rows::tokens ? limits_.tokens : limits_.outputs;
+    bytes = std::max(bytes, checked_mul(rows * element, value.width, "staging"));
   }
   if (bytes == 0) return;
   const auto device = std::find_if(backends_.begin(), backends_.end(),
@@ -158,15 +171,15 @@ void Executor::show(const Node& node, int backend, const Batch& batch, const Pro
   }
 }
 
-void Executor::run(const Batch& batch, const Probe& probe) {
-  for (const InputData& input : batch.inputs) upload_input(input);
+void Executor::run(const Plan& plan, const Batch& batch, const Probe& probe) {
+  for (const InputData& input : batch.inputs) upload_input(plan, input);
   StepBindings bindings(*this, batch);
   const std::vector<Node>& nodes = model_.graph().nodes();
   for (std::size_t n = 0; n < nodes.size(); ++n) {
     // The head's rows are those whose logits are wanted; in the middle of a prompt there are none.
     if (batch.outputs == 0 && nodes[n].part == Part::head) continue;
-    const int backend = plan_.node_backend[n];
-    for (const Crossing& crossing : plan_.crossings[n]) cross(crossing, batch);
+    const int backend = plan.node_backend[n];
+    for (const Crossing& crossing : plan.crossings[n]) cross(crossing, batch);
     bindings.at(backend);
     backends_[static_cast<std::size_t>(backend)]->submit(nodes[n].bind(bindings));
     if (probe) show(nodes[n], backend, batch, probe);

@@ -38,18 +38,20 @@ struct Batch {
 /// Sees every value right after the node that wrote it, as a host copy in the backend's own element type.
 using Probe = std::function<void(const Node& node, const Value& value, const ConstTensor& host)>;
 
-/// Runs a plan: binds each node's operator to memory, moves what crosses, submits. Knows backends only as the
+/// Runs plans: binds each node's operator to memory, moves what crosses, submits. Knows backends only as the
 /// interface. Model, plan, backends and residents outlive it. Not thread-safe.
 class Executor {
  public:
-  /// Allocates the workspace and the rotary tables for `context_tokens` positions. Throws
-  /// Error(out_of_memory).
+  /// Allocates the workspace and the rotary tables for `context_tokens` positions. All plans that it will run
+  /// are `plan` or rerouted from it. Throws Error(out_of_memory).
   Executor(const Model& model, const Plan& plan, std::vector<Backend*> backends, const Residents& residents,
            const StepLimits& limits, std::int64_t context_tokens);
 
-  /// Runs all nodes and waits for them. REQUIRES: tokens and outputs within the limits. On an Error the
-  /// sequences' steps are still open and must be aborted.
-  void run(const Batch& batch, const Probe& probe = {});
+  /// Runs all nodes, where the plan says (the constructor's, if none is given), and waits for them.
+  /// REQUIRES: tokens and outputs within the limits. On an Error the sequences' steps are still open and must
+  /// be aborted.
+  void run(const Batch& batch, const Probe& probe = {}) { run(plan_, batch, probe); }
+  void run(const Plan& plan, const Batch& batch, const Probe& probe = {});
 
   /// The first `rows` rows of a value after run(), as f32. REQUIRES: an output of the last node.
   std::vector<float> read(ValueId value, std::int64_t rows) const;
@@ -69,9 +71,10 @@ class Executor {
     std::unique_ptr<Event> left;  ///< when the last value has gone from here; null before the first
   };
 
-  void upload_input(const InputData& input) const;
+  void upload_input(const Plan& plan, const InputData& input) const;
   void upload_real(int backend, void* to, std::span<const double> values) const;
   void make_rope(std::int64_t context_tokens);
+  std::vector<ValueId> may_cross() const;
   void make_staging();
   void cross(const Crossing& crossing, const Batch& batch);
   void show(const Node& node, int backend, const Batch& batch, const Probe& probe) const;

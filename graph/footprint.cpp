@@ -35,6 +35,9 @@ std::vector<LayerCapacity> layer_capacities(const StateGeometry& geometry, const
     LayerCapacity& capacity = result[static_cast<std::size_t>(plan.state_home[layer])];
     ++(geometry.layers[layer] == LayerKind::recurrent ? capacity.recurrent : capacity.kv);
   }
+  for (std::size_t b = 0; b < plan.homes.size(); ++b) {
+    if (plan.homes[b]) result[b] = {geometry.count(LayerKind::recurrent), geometry.count(LayerKind::kv)};
+  }
   return result;
 }
 

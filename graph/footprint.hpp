@@ -25,7 +25,8 @@ struct Footprint {
   std::uint64_t missing() const { return total() > available ? total() - available : 0; }
 };
 
-/// How many layers' state each of the plan's backends is home of.
+/// How many layers' state each of the plan's backends has room for: all where any may live, else those that
+/// the plan has there.
 std::vector<LayerCapacity> layer_capacities(const StateGeometry& geometry, const Plan& plan);
 
 /// By backend of the plan. Allocates nothing. Throws Error(invalid_argument) for sizes past 63 bits.

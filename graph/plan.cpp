@@ -34,12 +34,20 @@ void count_crossing(const Value& value, DType real, Plan& plan) {
   ++plan.crossings_per_step;
 }
 
-void place_nodes(const Graph& graph, const Placement& placement, DType real, Plan& plan) {
+using Where = std::function<int(int layer, Part part)>;
+
+void note_input_reader(int backend, std::vector<int>& readers) {
+  if (std::find(readers.begin(), readers.end(), backend) == readers.end()) readers.push_back(backend);
+}
+
+void place_nodes(const Graph& graph, const Where& where, DType real, Plan& plan) {
   Copies copies(graph.values().size());
+  plan.input_readers.assign(graph.values().size(), {});
   for (const Node& node : graph.nodes()) {
-    const int backend = placement.of(node.layer, node.part).backend;
+    const int backend = where(node.layer, node.part);
     std::vector<Crossing> crossings;
     for (ValueId id : node.reads) {
+      if (graph.value(id).input) note_input_reader(backend, plan.input_readers[static_cast<std::size_t>(id)]);
       Crossing crossing;
       if (!copies.needs(graph, id, backend, crossing)) continue;
       crossings.push_back(crossing);
@@ -101,9 +109,25 @@ Plan make_plan(const Graph& graph, const WeightSizes& sizes, const StateGeometry
   Plan plan;
   plan.backend_names = std::move(backend_names);
   plan.state_home.assign(geometry.layers.size(), 0);
-  place_nodes(graph, placement, geometry.real, plan);
+  const auto where = [&](int layer, Part part) { return placement.of(layer, part).backend; };
+  place_nodes(graph, where, geometry.real, plan);
   add_lines(graph, sizes, geometry, placement, context_tokens, plan);
   return plan;
+}
+
+Plan rerouted(const Graph& graph, const StateGeometry& geometry, const Plan& plan, const Where& where) {
+  Plan other;
+  other.backend_names = plan.backend_names;
+  other.homes = plan.homes;
+  other.state_home = plan.state_home;
+  place_nodes(graph, where, geometry.real, other);
+  other.lines = plan.lines;
+  for (PlanLine& line : other.lines) {
+    const int backend = where(line.layer, line.part);
+    if (backend != line.backend) line.reason = "beside its state";
+    line.backend = backend;
+  }
+  return other;
 }
 
 std::string to_text(const Plan& plan) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -33,18 +34,29 @@ struct Plan {
   std::vector<int> node_backend;                 ///< by node
   std::vector<std::vector<Crossing>> crossings;  ///< by node: before it runs
   std::vector<int> state_home;                   ///< by layer
-  std::vector<PlanLine> lines;                   ///< in order of execution
+  std::vector<std::vector<int>> input_readers;   ///< by value: the backends that read it, if it is an input
+  /// By backend: whether any layer's state may live there. Empty: states stay where the plan has them.
+  std::vector<bool> homes;
+  std::vector<PlanLine> lines;  ///< in order of execution
   std::vector<std::string> backend_names;
   std::int64_t crossings_per_step = 0;        ///< between backends; fewer when no logits are wanted
   std::int64_t crossing_bytes_per_token = 0;  ///< of values with a row for each token
   std::int64_t crossing_bytes_per_output =
       0;  ///< of values with a row for each token whose logits are wanted
+
+  /// Whether layers may run elsewhere than this plan says, because their state has moved.
+  bool movable() const { return !homes.empty(); }
 };
 
 /// Places every node of the graph. `context_tokens` is for the state's bytes in the lines.
 Plan make_plan(const Graph& graph, const WeightSizes& sizes, const StateGeometry& geometry,
                const Placement& placement, std::vector<std::string> backend_names,
                std::int64_t context_tokens);
+
+/// The same plan with layers' parts elsewhere: `where` gives the backend of a (layer, part) of the model.
+/// Weights of the lines are those of `plan`. REQUIRES: embedding and head, which belong to no layer, stay.
+Plan rerouted(const Graph& graph, const StateGeometry& geometry, const Plan& plan,
+              const std::function<int(int layer, Part part)>& where);
 
 /// The plan as a table for people: a line for each run of layers that look alike, and what crosses.
 std::string to_text(const Plan& plan);

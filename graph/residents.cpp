@@ -61,6 +61,7 @@ void Residents::load_for(std::span<const Use> uses, const LoadWatch& watch) {
     held_[missing[i].first].weights[static_cast<std::size_t>(missing[i].second)] = std::move(loaded[i]);
   }
   for (const Use& use : uses) held_[use.backend].nodes[use.node] = true;
+  ++changes_;
 }
 
 void Residents::load(const Plan& plan, const LoadWatch& watch) {
@@ -87,6 +88,7 @@ bool Residents::needed(const Held& held, WeightId weight) const {
 void Residents::unload(const Piece& piece, int backend) {
   const std::vector<Use> uses = uses_of(piece, backend);
   Held& held = held_[static_cast<std::size_t>(backend)];
+  ++changes_;
   for (const Use& use : uses) held.nodes[use.node] = false;
   for (const Use& use : uses) {
     for (WeightId id : model_.graph().nodes()[use.node].weights) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -46,6 +47,9 @@ class Residents {
   bool holds(const Piece& piece, int backend) const;
   bool holds(int backend, WeightId weight) const { return static_cast<bool>(at(backend, weight).view); }
 
+  /// Grows whenever weights have come or gone.
+  std::uint64_t changes() const { return changes_; }
+
   /// Throws Error(not_resident) naming the first part of a layer whose weights are not where the plan runs
   /// it. Without `outputs` the head does not run and is not looked at.
   void require(const Plan& plan, bool outputs) const;
@@ -79,6 +83,7 @@ class Residents {
   const Model& model_;
   std::vector<Backend*> backends_;
   std::vector<Held> held_;  ///< by backend
+  std::uint64_t changes_ = 0;
 };
 
 }  // namespace tandem

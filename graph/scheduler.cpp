@@ -1,6 +1,7 @@
 #include "graph/scheduler.hpp"
 
 #include <algorithm>
+#include <map>
 
 #include "core/error.hpp"
 
@@ -40,6 +41,7 @@ Scheduler::Scheduler(const Model& model, const Plan& plan, const Residents& resi
       residents_(residents),
       state_(state),
       executor_(executor),
+      routes_(model.graph(), state.geometry(), plan, residents),
       ids_(model.graph().find("ids")),
       positions_(model.graph().find("positions")),
       output_rows_(model.graph().find("output_rows")),
@@ -74,10 +76,10 @@ void Scheduler::check(std::span<const SequenceTokens> batch) const {
   }
 }
 
-void Scheduler::require_weights(std::span<const SequenceTokens> batch) const {
-  residents_.require(plan_, std::any_of(batch.begin(), batch.end(), [](const SequenceTokens& sequence) {
-                       return sequence.outputs != Outputs::none;
-                     }));
+void Scheduler::require_weights(std::span<const SequenceTokens> batch, const Group& group) const {
+  residents_.require(*group.plan, std::any_of(group.members.begin(), group.members.end(), [&](std::size_t i) {
+    return batch[i].outputs != Outputs::none;
+  }));
 }
 
 void Scheduler::require_state(SequenceId sequence) const {
@@ -93,35 +95,64 @@ void Scheduler::require_state(SequenceId sequence) const {
   }
 }
 
-std::vector<std::vector<float>> Scheduler::step(std::span<const SequenceTokens> batch, const Probe& probe) {
-  check(batch);
-  require_weights(batch);
-  for (const SequenceTokens& sequence : batch) require_state(sequence.sequence);
-  std::vector<StateStep> steps;
-  steps.reserve(batch.size());
+void Scheduler::require_resident(SequenceId sequence) {
+  const TokenId none[] = {0};
+  const SequenceTokens batch[] = {{sequence, none, Outputs::last}};
+  for (const Group& group : groups(batch)) require_weights(batch, group);
+}
+
+std::vector<Scheduler::Group> Scheduler::groups(std::span<const SequenceTokens> batch) {
+  std::vector<Group> groups;
+  std::map<std::vector<int>, std::size_t> known;
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    const std::vector<int>& homes = state_.homes(batch[i].sequence);
+    if (!plan_.movable()) require_state(batch[i].sequence);
+    const auto [found, is_new] = known.try_emplace(homes, groups.size());
+    if (is_new) groups.push_back({routes_.of(homes), {}});
+    groups[found->second].members.push_back(i);
+  }
+  return groups;
+}
+
+void Scheduler::run(std::span<const SequenceTokens> batch, const Group& group, std::vector<StateStep>& steps,
+                    const Probe& probe, std::vector<std::vector<float>>& logits) {
   std::vector<SequenceRows> sequences;
   Rows32 rows;
-  for (const SequenceTokens& sequence : batch) {
-    const auto count = static_cast<std::int64_t>(sequence.tokens.size());
-    steps.push_back(state_.begin(sequence.sequence, count));
-    sequences.push_back({&steps.back(), {static_cast<std::int64_t>(rows.ids.size()), count}});
-    rows.add(sequence, steps.back().position());
+  for (std::size_t i : group.members) {
+    const auto count = static_cast<std::int64_t>(batch[i].tokens.size());
+    sequences.push_back({&steps[i], {static_cast<std::int64_t>(rows.ids.size()), count}});
+    rows.add(batch[i], steps[i].position());
   }
   const InputData inputs[] = {input(ids_, rows.ids), input(positions_, rows.positions),
                               input(output_rows_, rows.outputs)};
   const auto outputs = static_cast<std::int64_t>(rows.outputs.size());
-  executor_.run({static_cast<std::int64_t>(rows.ids.size()), outputs, sequences, inputs}, probe);
+  executor_.run(*group.plan, {static_cast<std::int64_t>(rows.ids.size()), outputs, sequences, inputs}, probe);
 
-  const std::vector<float> logits = executor_.read(logits_, outputs);
-  std::vector<std::vector<float>> result;
-  auto next = logits.begin();
-  for (const SequenceTokens& sequence : batch) {
-    const auto end = next + output_count(sequence) * vocab_size_;
-    result.emplace_back(next, end);
+  const std::vector<float> all = executor_.read(logits_, outputs);
+  auto next = all.begin();
+  for (std::size_t i : group.members) {
+    const auto end = next + output_count(batch[i]) * vocab_size_;
+    logits[i].assign(next, end);
     next = end;
   }
+}
+
+std::vector<std::vector<float>> Scheduler::step(std::span<const SequenceTokens> batch, const Probe& probe) {
+  check(batch);
+  const std::vector<Group> groups = this->groups(batch);
+  for (const Group& group : groups) require_weights(batch, group);
+  std::vector<StateStep> steps;
+  steps.reserve(batch.size());
+  for (const SequenceTokens& sequence : batch) {
+    steps.push_back(state_.begin(sequence.sequence, static_cast<std::int64_t>(sequence.tokens.size())));
+  }
+  std::vector<std::vector<float>> logits(batch.size());
+  for (const Group& group : groups) run(batch, group, steps, probe, logits);
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    history_.note(batch[i].sequence, steps[i].position(), batch[i].tokens);
+  }
   for (StateStep& step : steps) step.commit();
-  return result;
+  return logits;
 }
 
 }  // namespace tandem

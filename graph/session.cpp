@@ -18,9 +18,34 @@ Session::Session(const Context& context, std::shared_ptr<const Model> model, con
   executor_ = std::make_unique<Executor>(*model_, plan(), backends, *residents_, options.limits,
                                          planned_.budget.context_tokens);
   scheduler_ = std::make_unique<Scheduler>(*model_, plan(), *residents_, *state_, *executor_);
+  misses_ = std::make_unique<Misses>(plan(), *residents_, *state_, *scheduler_);
 }
 
-SequenceId Session::open() { return state_->open({planned_.residency, plan().state_home}); }
+SequenceId Session::open(MissPolicy policy) {
+  const SequenceId sequence = state_->open({planned_.residency, plan().state_home});
+  misses_->set_policy(sequence, policy);
+  return sequence;
+}
+
+SequenceId Session::fork(SequenceId sequence) {
+  const SequenceId fork = state_->fork(sequence);
+  scheduler_->history().fork(sequence, fork);
+  misses_->set_policy(fork, misses_->policy(sequence));
+  return fork;
+}
+
+std::vector<std::vector<float>> Session::step(std::span<const SequenceTokens> batch, const Probe& probe) {
+  for (const SequenceTokens& sequence : batch) misses_->resolve(sequence.sequence);
+  return scheduler_->step(batch, probe);
+}
+
+MigrationReport Session::migrate(SequenceId sequence, const std::vector<int>& layers,
+                                 std::string_view backend) {
+  MigrationReport report =
+      tandem::migrate(*state_, {sequence, backend_named(backend, plan().backend_names), layers});
+  misses_->note_migration(sequence, state_->tokens(sequence), report);
+  return report;
+}
 
 bool Session::holds(const Piece& piece, std::string_view backend) const {
   return residents_->holds(piece, backend_named(backend, plan().backend_names));
@@ -47,7 +72,7 @@ std::vector<float> Session::feed(SequenceId sequence, std::span<const TokenId> t
     const bool is_last = begin + count == tokens.size();
     const Outputs wanted = outputs == Outputs::last && !is_last ? Outputs::none : outputs;
     const SequenceTokens step[] = {{sequence, tokens.subspan(begin, count), wanted}};
-    const std::vector<float> rows = std::move(scheduler_->step(step).front());
+    const std::vector<float> rows = std::move(this->step(step).front());
     logits.insert(logits.end(), rows.begin(), rows.end());
     begin += count;
   }

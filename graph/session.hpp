@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <span>
@@ -9,8 +10,10 @@
 
 #include "core/context.hpp"
 #include "graph/executor.hpp"
+#include "graph/misses.hpp"
 #include "graph/scheduler.hpp"
 #include "graph/session_plan.hpp"
+#include "state/migration.hpp"
 #include "state/state_manager.hpp"
 
 namespace tandem {
@@ -26,8 +29,28 @@ class Session {
   Session(const Session&) = delete;  // its parts refer to each other
   Session& operator=(const Session&) = delete;
 
-  /// A sequence of no tokens, its state where the plan has it. Throws as StateManager::open.
-  SequenceId open();
+  /// A sequence of no tokens, its state where the plan has it, and what a step of it does when weights are
+  /// missed (a policy other than refuse needs SessionOptions::homes). Throws as StateManager::open.
+  SequenceId open(MissPolicy policy = MissPolicy::refuse);
+  /// As StateManager::fork; the fork has the same policy, and can be replayed as its original can.
+  SequenceId fork(SequenceId sequence);
+  void set_policy(SequenceId sequence, MissPolicy policy) { misses_->set_policy(sequence, policy); }
+
+  /// Throws Error(not_resident) unless all weights are loaded where a step of this sequence would run now:
+  /// until something is unloaded or moved, nothing will be missed.
+  void require_resident(SequenceId sequence) { scheduler_->require_resident(sequence); }
+
+  /// Scheduler::step, after the policies of the sequences have seen to weights that are missed. On an Error
+  /// no sequence has taken a token; states that a policy has moved by then are where it moved them.
+  std::vector<std::vector<float>> step(std::span<const SequenceTokens> batch, const Probe& probe = {});
+
+  /// Misses and migrations of this session, oldest first; the last Misses::kEvents of them.
+  const std::deque<ResidencyEvent>& events() const { return misses_->events(); }
+
+  /// Moves the state of layers (none named: of all) to another backend; from the next step on they run there,
+  /// where load() must have brought their weights. As tandem::migrate for one Move; that takes several
+  /// sequences at once. Throws Error(unsupported) for a backend that the session does not use.
+  MigrationReport migrate(SequenceId sequence, const std::vector<int>& layers, std::string_view backend);
 
   /// Takes any number of tokens of one sequence in chunks of at most limits.tokens and returns the wanted
   /// logits, [rows, vocab]. Each chunk is a step of its own: on an Error, or when `interrupted` returns true
@@ -37,10 +60,10 @@ class Session {
 
   /// Which weights a backend of the session holds, and their coming and going while it runs: a layer, a part
   /// of a layer, embedding or head, as in holds(3, "cpu"), load({3, Part::mlp}, "cuda:0"),
-  /// unload(Part::head, "cuda:0"). A step whose weights are not all where the plan runs them is refused with
-  /// Error(not_resident) before anything is computed. load and unload as in Residents; all throw
-  /// Error(invalid_argument) for a piece that the model has not, Error(unsupported) for a backend that the
-  /// session does not use.
+  /// unload(Part::head, "cuda:0"). A step whose weights are not all where it is to run them is refused with
+  /// Error(not_resident) before anything is computed, unless the sequence's policy finds another way. load
+  /// and unload as in Residents; all throw Error(invalid_argument) for a piece that the model has not,
+  /// Error(unsupported) for a backend that the session does not use.
   bool holds(const Piece& piece, std::string_view backend) const;
   void load(const Piece& piece, std::string_view backend, const LoadWatch& watch = {});
   void unload(const Piece& piece, std::string_view backend);
@@ -63,6 +86,7 @@ class Session {
   std::unique_ptr<Residents> residents_;
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<Scheduler> scheduler_;
+  std::unique_ptr<Misses> misses_;
 };
 
 }  // namespace tandem

@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "graph/load_watch.hpp"
 #include "graph/workspace.hpp"
@@ -19,6 +20,10 @@ struct SessionOptions {
   StepLimits limits;                ///< longer inputs go through in chunks
   /// Unset: uniform when the plan has all state on one backend, else per_layer.
   std::optional<Residency> residency;
+  /// Backends, by name, on which any layer's state may come to live, whether the placement uses them or not:
+  /// each has room for the state of all layers and for their values, and weights may be loaded there. Empty:
+  /// states stay where the plan has them.
+  std::vector<std::string> homes;
   LoadWatch watch;
 };
 

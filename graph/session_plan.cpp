@@ -23,10 +23,19 @@ std::int64_t resolve_context(const ModelConfig& config, std::int64_t asked) {
   return asked;
 }
 
-/// The backends that a placement uses, by name, in the context's order.
+/// By backend of `names`; empty when no homes were asked for.
+std::vector<bool> home_flags(const std::vector<std::string>& homes, const std::vector<std::string>& names,
+                             const Context& context) {
+  std::vector<bool> flags(homes.empty() ? 0 : names.size(), false);
+  for (const std::string& home : homes)
+    flags[static_cast<std::size_t>(backend_named(home, names, context.absent()))] = true;
+  return flags;
+}
+
+/// The backends that a placement uses and those that states may move to, by name, in the context's order.
 std::vector<std::string> used_names(const Graph& graph, const Placement& placement,
-                                    const std::vector<std::string>& names) {
-  std::vector<bool> used(names.size(), false);
+                                    const std::vector<std::string>& names, std::vector<bool> used) {
+  used.resize(names.size(), false);
   for (const Node& node : graph.nodes()) {
     used[static_cast<std::size_t>(placement.of(node.layer, node.part).backend)] = true;
   }
@@ -66,7 +75,8 @@ SessionPlan plan_rules(const Context& context, const ModelConfig& config, const 
   Placement asked =
       Placement::parse(rules.text, all, static_cast<int>(config.num_hidden_layers), context.absent());
   if (!rules.reason.empty()) asked = asked.explained(rules.reason);
-  const std::vector<std::string> names = used_names(graph, asked, all);
+  const std::vector<std::string> names =
+      used_names(graph, asked, all, home_flags(options.homes, all, context));
   SessionPlan planned;
   planned.placement = rules.text;
   planned.note = rules.note;
@@ -76,6 +86,7 @@ SessionPlan plan_rules(const Context& context, const ModelConfig& config, const 
                     options.kept_versions};
   planned.plan = make_plan(graph, sizes, planned.geometry, asked.renumbered(all, names), names,
                            planned.budget.context_tokens);
+  planned.plan.homes = home_flags(options.homes, names, context);
   planned.residency = options.residency.value_or(residency_of(planned.plan));
   planned.footprints = footprints(graph, sizes, planned.geometry, planned.plan, planned.backends,
                                   planned.budget, options.limits);

@@ -13,7 +13,7 @@ namespace tandem {
 struct SessionPlan {
   std::string placement;           ///< the rules; those that "auto" came to, too
   std::string note;                ///< one line for the user about what "auto" could not do; often empty
-  std::vector<Backend*> backends;  ///< those that the plan uses, in its numbering
+  std::vector<Backend*> backends;  ///< those that the plan uses or names as homes, in its numbering
   StateGeometry geometry;
   StateBudget budget;
   Residency residency = Residency::uniform;
@@ -24,9 +24,9 @@ struct SessionPlan {
 };
 
 /// Decides. Allocates and loads nothing, so that a large model is planned in milliseconds. A plan that does
-/// not fit is returned all the same. Throws what Placement::parse throws; Error(unsupported) when the
-/// placement mixes backends of different element types; Error(invalid_argument) for a context above the
-/// model's limit.
+/// not fit is returned all the same. Throws what Placement::parse throws; Error(unsupported) when placement
+/// and homes mix backends of different element types, or a home is no backend; Error(invalid_argument) for a
+/// context above the model's limit.
 SessionPlan plan_session(const Context& context, const ModelConfig& config, const Graph& graph,
                          const WeightSizes& sizes, const SessionOptions& options);
 

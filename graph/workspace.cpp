@@ -40,9 +40,14 @@ std::vector<Lifetime> lifetimes(const Graph& graph, const Plan& plan, int backen
     for (const Crossing& crossing : plan.crossings[n]) {
       if (crossing.from == backend) touch(crossing.value, n);  // alive at its source until it has crossed
     }
-    if (plan.node_backend[n] != backend) continue;
-    for (ValueId id : graph.nodes()[n].reads) touch(id, n);
-    for (ValueId id : graph.nodes()[n].writes) touch(id, n);
+    const Node& node = graph.nodes()[n];
+    const bool here = plan.node_backend[n] == backend || (plan.movable() && node.layer != kNoLayer);
+    for (ValueId id : node.reads) {
+      // What a layer here may have made is alive until whoever stays elsewhere has it.
+      if (here || (plan.movable() && used[static_cast<std::size_t>(id)])) touch(id, n);
+    }
+    if (!here) continue;
+    for (ValueId id : node.writes) touch(id, n);
   }
   std::vector<Lifetime> kept;
   for (std::size_t v = 0; v < all.size(); ++v) {

@@ -21,7 +21,8 @@ struct WorkspaceLayout {
   std::int64_t bytes = 0;             ///< of all
 };
 
-/// Computed from the plan alone, without memory; `real` is the backend's element type.
+/// Computed from the plan alone, without memory; `real` is the backend's element type. Where a plan lets
+/// layers move, the layout is that of a backend that runs all of them: it serves whichever run there.
 WorkspaceLayout workspace_layout(const Graph& graph, const Plan& plan, int backend, const StepLimits& limits,
                                  DType real);
 

@@ -43,7 +43,10 @@ void download_pages(const StateGeometry& geometry, const LayerView& view, LayerS
 
 LayerState export_layer(const StateManager& manager, SequenceId id, int layer,
                         std::optional<std::int64_t> version) {
-  const LayerView view = manager.view(id, layer, version);
+  return export_layer(manager.geometry(), manager.view(id, layer, version));
+}
+
+LayerState export_layer(const StateGeometry& geometry, const LayerView& view) {
   LayerState state;
   state.kind = view.kind;
   state.tokens = view.tokens;
@@ -51,7 +54,7 @@ LayerState export_layer(const StateManager& manager, SequenceId id, int layer,
     state.recurrent = download(*view.backend, view.recurrent);
     state.conv = download(*view.backend, view.conv);
   } else {
-    download_pages(manager.geometry(), view, state);
+    download_pages(geometry, view, state);
   }
   return state;
 }

@@ -27,6 +27,8 @@ struct LayerState {
 /// seen. Throws as StateManager::view, and what Backend::download throws. Changes nothing.
 LayerState export_layer(const StateManager& manager, SequenceId id, int layer,
                         std::optional<std::int64_t> version = {});
+/// The same of a layer that no sequence has yet. Throws what Backend::download throws.
+LayerState export_layer(const StateGeometry& geometry, const LayerView& view);
 
 /// 128 bits of XXH3.
 struct Checksum {

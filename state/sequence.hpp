@@ -61,6 +61,7 @@ struct Sequence {
   std::vector<Version> versions;  ///< the kept ones
   std::vector<PageList> pages;    ///< by layer; empty for a recurrent layer
   std::int64_t next_number = 0;
+  bool unsafe = false;          ///< went on without its state once (unsafe_restart.hpp)
   std::optional<Version> next;  ///< what the open step writes
 
   const Version& newest() const { return versions.back(); }

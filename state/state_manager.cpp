@@ -120,6 +120,31 @@ void StateManager::reset(SequenceId id) {
   ++sequence.next_number;
 }
 
+void StateManager::replace(SequenceId id, SequenceId rebuilt) {
+  Sequence& old = find_idle(id, "replace it");
+  Sequence& fresh = find_idle(rebuilt, "replace another with it");
+  if (&old == &fresh) fail(ErrorCode::invalid_argument, "sequence {} replaced by itself", to_string(id));
+  if (old.residency != fresh.residency || old.newest().info.tokens != fresh.newest().info.tokens) {
+    fail(ErrorCode::mismatch, "sequence {} of {} tokens cannot replace sequence {} of {}", to_string(rebuilt),
+         fresh.newest().info.tokens, to_string(id), old.newest().info.tokens);
+  }
+  std::vector<Version> versions;
+  for (const Version& version : old.versions) {
+    const auto same = std::find_if(fresh.versions.begin(), fresh.versions.end(),
+                                   [&](const Version& v) { return v.info.tokens == version.info.tokens; });
+    if (same == fresh.versions.end()) {
+      fail(ErrorCode::mismatch, "sequence {} cannot replace sequence {}: it has no version of {} tokens",
+           to_string(rebuilt), to_string(id), version.info.tokens);
+    }
+    versions.push_back({version.info, same->slots});
+  }
+  // From here on nothing throws.
+  old.versions = std::move(versions);
+  old.pages = std::move(fresh.pages);
+  old.home = std::move(fresh.home);
+  entries_[rebuilt.index].sequence.reset();
+}
+
 void StateManager::close(SequenceId id) {
   find_idle(id, "close it");
   entries_[id.index].sequence.reset();

@@ -52,8 +52,9 @@ struct LayerView {
 /// when one of them is about to write into it, and not before.
 ///
 /// Every verb either does all it says or throws tandem::Error and changes nothing. A sequence has one open
-/// step at most; while it has, begin, fork, rollback, reset and close of it throw Error(invalid_argument),
-/// and everything else works. Every verb throws Error(not_found) for a sequence that is not open
+/// step at most; while it has, begin, fork, rollback, reset, close and migrate (migration.hpp) of it throw
+/// Error(invalid_argument), and everything else works. Every verb throws Error(not_found) for a sequence that
+/// is not open
 /// ("sequence 3.7 was closed").
 ///
 /// All memory is allocated by the constructor, so that a sequence once admitted cannot fail for want of it
@@ -107,6 +108,13 @@ class StateManager {
   /// Back to 0 tokens, as freshly opened, except that the version has the next number instead of 0.
   void reset(SequenceId id);
 
+  /// Takes the state that `rebuilt` has come to by the same tokens, and its homes; `rebuilt` is closed.
+  /// Versions keep their numbers: each kept one of `id` becomes the version of `rebuilt` that has as many
+  /// tokens. That the bits agree is the caller's promise. Throws Error(mismatch) when `rebuilt` has no such
+  /// version or more tokens, or the residency differs; Error(invalid_argument) when they are the same
+  /// sequence.
+  void replace(SequenceId id, SequenceId rebuilt);
+
   /// Gives back everything. The id is stale from here on.
   void close(SequenceId id);
 
@@ -115,9 +123,14 @@ class StateManager {
   /// Of the newest version.
   std::int64_t tokens(SequenceId id) const;
   Residency residency(SequenceId id) const;
+  /// Whether the sequence, or one that it was forked from, ever went on without its state; until it is
+  /// closed.
+  bool unsafe(SequenceId id) const { return find(id).unsafe; }
   /// Index of the backend where the layer's state lives. Throws Error(invalid_argument) when there is no such
   /// layer.
   int home(SequenceId id, int layer) const;
+  /// Of all layers. Valid until the sequence is closed; changed by a migration only.
+  const std::vector<int>& homes(SequenceId id) const { return find(id).home; }
 
   /// A layer of a kept version, of the newest unless `version` says another. A step that is open is not seen.
   /// Throws Error(invalid_argument) when there is no such layer, Error(not_found) when the version is not
@@ -126,6 +139,8 @@ class StateManager {
 
  private:
   friend class StateStep;
+  friend class Migration;
+  friend class UnsafeRestart;
 
   /// What the manager has on one backend.
   struct Place {

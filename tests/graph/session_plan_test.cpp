@@ -47,12 +47,9 @@ std::uint64_t device_need(std::int64_t count) {
   return plan_tiny(context, placed(last_layers_on("cuda:0", "cpu", count, 8))).footprints.back().total();
 }
 
-class Foreseen : public testing::TestWithParam<const char*> {};
-
 /// The plan's bytes are those that the session takes, on a device to the byte.
-TEST_P(Foreseen, IsWhatASessionTakes) {
+void expect_foreseen(SessionOptions options) {
   const Context context = cpu_and_device(kPlenty);
-  SessionOptions options = placed(GetParam());
   options.sequences = 2;
   options.kept_versions = 3;
   options.limits = {16, 4};
@@ -70,9 +67,54 @@ TEST_P(Foreseen, IsWhatASessionTakes) {
     }
   }
 }
+
+class Foreseen : public testing::TestWithParam<const char*> {};
+
+TEST_P(Foreseen, IsWhatASessionTakes) {
+  SessionOptions options = placed(GetParam());
+  expect_foreseen(options);
+  options.homes = {"cuda"};
+  expect_foreseen(options);
+  options.homes = {"cpu", "cuda:0"};
+  expect_foreseen(options);
+}
 INSTANTIATE_TEST_SUITE_P(SessionPlan, Foreseen,
                          testing::Values("cpu", "cuda", "cpu,cuda:0:4-7", "cuda:gdn,cpu:mlp,cpu:attention",
                                          "cuda,cpu:embedding", "cpu,cuda:0:3"));
+
+TEST(SessionPlan, HomesHaveRoomForEveryLayer) {
+  const Context context = cpu_and_device(kPlenty);
+  SessionOptions options = placed("cpu,cuda:4-7");
+  const SessionPlan fixed = plan_tiny(context, options);
+  options.homes = {"cuda"};
+  const SessionPlan roomy = plan_tiny(context, options);
+  const std::int64_t all = plan_tiny(context, placed("cuda")).footprints.back().state;
+  EXPECT_FALSE(fixed.plan.movable());
+  EXPECT_TRUE(roomy.plan.movable());
+  EXPECT_EQ(roomy.footprints[0].state, fixed.footprints[0].state);
+  EXPECT_EQ(roomy.footprints[1].state, all);
+  EXPECT_EQ(roomy.footprints[1].weights, fixed.footprints[1].weights);
+
+  options.place = "cpu";  // the device holds nothing until something is loaded or moves there
+  const SessionPlan spare = plan_tiny(context, options);
+  ASSERT_EQ(spare.footprints.size(), 2u);
+  EXPECT_EQ(spare.footprints[1].state, all);
+  EXPECT_EQ(spare.footprints[1].weights, 0);
+  EXPECT_EQ(spare.residency, Residency::uniform);
+  options.homes = {"tpu"};
+  expect_error(ErrorCode::unsupported, "no backend 'tpu'", [&] { plan_tiny(context, options); });
+}
+
+TEST(SessionPlan, HomesThatDoNotFitAreRefusedBeforeAnythingIsLoaded) {
+  SessionOptions options = placed("cpu");
+  options.homes = {"cuda"};
+  const std::uint64_t need = plan_tiny(cpu_and_device(kPlenty), options).footprints[1].total();
+  const Context context = cpu_and_device(need - 1);
+  expect_error(ErrorCode::out_of_memory, "1 bytes too much",
+               [&] { Session(context, tiny_model(), options); });
+  EXPECT_EQ(device_of(context).used_bytes(), 0u);
+  EXPECT_NO_THROW(Session(cpu_and_device(need), tiny_model(), options));
+}
 
 TEST(SessionPlan, TheHeadersOfTheFilesTellTheSizes) {
   const Model& model = *tiny_model();

@@ -1,0 +1,38 @@
+#include "graph/routes.hpp"
+
+namespace tandem {
+namespace {
+
+/// More homes than anybody uses in turn; beyond that plans are made anew.
+constexpr std::size_t kKeptPlans = 64;
+
+bool has_state(Part part) { return part == Part::gdn || part == Part::attention; }
+
+}  // namespace
+
+int Routes::place(const PlanLine& line, const std::vector<int>& homes) const {
+  if (line.layer == kNoLayer) return line.backend;
+  const int home = homes[static_cast<std::size_t>(line.layer)];
+  if (has_state(line.part)) return home;
+  const Piece piece(line.layer, line.part);
+  return !residents_.holds(piece, line.backend) && residents_.holds(piece, home) ? home : line.backend;
+}
+
+std::shared_ptr<const Plan> Routes::make(const std::vector<int>& homes) const {
+  std::map<std::pair<int, Part>, int> places;
+  for (const PlanLine& line : base_.lines) places[{line.layer, line.part}] = place(line, homes);
+  return std::make_shared<const Plan>(rerouted(graph_, geometry_, base_, [&](int layer, Part part) {
+    return places.at({layer, part});
+  }));
+}
+
+std::shared_ptr<const Plan> Routes::of(const std::vector<int>& homes) {
+  if (!base_.movable()) return {std::shared_ptr<const Plan>(), &base_};
+  if (made_for_ != residents_.changes() || made_.size() >= kKeptPlans) made_.clear();
+  made_for_ = residents_.changes();
+  std::shared_ptr<const Plan>& plan = made_[homes];
+  if (!plan) plan = make(homes);
+  return plan;
+}
+
+}  // namespace tandem
