@@ -43,8 +43,10 @@ void require_encodable(const SnapshotHeader& header) {
     if (id < 0) fail(ErrorCode::invalid_argument, "snapshot: token id {}: expected at least 0", id);
   }
   for (const std::string* text : texts(contract)) {
-    if (text->size() > kLongestText) {
-      fail(ErrorCode::invalid_argument, "snapshot: a text of {} bytes, expected at most {}", text->size(),
+    // Texts end up in messages, which are one line.
+    const bool printable = std::ranges::all_of(*text, [](char c) { return c >= ' ' && c <= '~'; });
+    if (text->size() > kLongestText || !printable) {
+      fail(ErrorCode::invalid_argument, "snapshot: expected texts of at most {} printable ASCII characters",
            kLongestText);
     }
   }

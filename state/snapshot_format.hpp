@@ -48,8 +48,9 @@ struct SnapshotLayout {
   std::int64_t file_bytes = 0;  ///< the whole file's checksum is the last 16 of them
 };
 
-/// Throws Error(invalid_argument) for a geometry without meaning, fewer ids than tokens, other numbers of
-/// checksums than of layers, a text of more than 255 bytes, or sizes that 63 bits do not hold.
+/// Throws Error(invalid_argument) for a geometry without meaning, fewer ids than tokens, negative ids, other
+/// numbers of checksums than of layers, texts of more than 255 bytes or of others than printable ASCII, and
+/// sizes that 63 bits do not hold.
 SnapshotLayout layout_of(const SnapshotHeader& header);
 
 /// The header's bytes with its checksum. Throws as layout_of.

@@ -12,6 +12,10 @@ namespace {
 
 using Bytes = std::span<const std::byte>;
 
+bool is_zero(Bytes bytes) {
+  return std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0}; });
+}
+
 void require_layers(const StateManager& manager, std::int64_t tokens, std::span<const Bytes> layers) {
   const StateGeometry& geometry = manager.geometry();
   if (layers.size() != geometry.layers.size()) {
@@ -28,8 +32,7 @@ void require_layers(const StateManager& manager, std::int64_t tokens, std::span<
       fail(ErrorCode::mismatch, "state of layer {}: {} bytes, expected {}", layer, layers[layer].size(),
            expected);
     }
-    const bool zero = std::ranges::all_of(layers[layer], [](std::byte byte) { return byte == std::byte{0}; });
-    if (tokens == 0 && !zero) {
+    if (tokens == 0 && !is_zero(layers[layer])) {
       fail(ErrorCode::invalid_argument, "state of layer {}: not zero, as it must be before the first token",
            layer);
     }

@@ -116,25 +116,13 @@ class Mutation {
   std::uint64_t next_ = 0;
 };
 
-/// The refusals by what they say, each with an example of its own in the file's life.
-constexpr const char* kRefusals[] = {"no snapshot",
-                                     "truncated",
-                                     "grown",
-                                     "format version",
-                                     "header was changed",
-                                     "was changed: ",
-                                     "header: layer",
-                                     "header: elements",
-                                     "a length of",
-                                     "are left",
-                                     "contradict",
-                                     "key_dim",
-                                     "kv_heads",
-                                     "head_order",
-                                     "model:",
-                                     "unknown kind",
-                                     "seen ",
-                                     "conv_layout"};
+/// What refusals say. Each has to be met by some mutation, or deeper checks were never reached.
+constexpr const char* kRefusals[] = {
+    "no snapshot",        "truncated",     "grown",         "format version",
+    "header was changed", "was changed: ", "header: layer", "header: elements",
+    "a length of",        "are left",      "contradict",    "key_dim",
+    "kv_heads",           "head_order",    "model:",        "unknown kind",
+    "printable",          "seen ",         "conv_layout"};
 
 class SnapshotMutationTest : public SnapshotTest {
  protected:

@@ -157,7 +157,7 @@ TEST_F(SnapshotTest, StateBeforeTheFirstTokenIsZero) {
   EXPECT_EQ(used(manager), Used{});
 }
 
-TEST_F(SnapshotTest, IdsMustCoverTheTokens) {
+TEST_F(SnapshotTest, WhatCannotBeReadIsNotWritten) {
   const SequenceId id = open_on(0);
   advance(manager, id, step(3));
   expect_error(ErrorCode::invalid_argument, {"seen 3 tokens", "2 ids"},
@@ -165,6 +165,10 @@ TEST_F(SnapshotTest, IdsMustCoverTheTokens) {
   const std::vector<TokenId> negative{1, 2, -3};
   expect_error(ErrorCode::invalid_argument, {"-3"},
                [&] { save_snapshot(path(), manager, id, kModel, negative); });
+  for (const std::string& model : {std::string("two\nlines"), std::string(256, 'm')}) {
+    expect_error(ErrorCode::invalid_argument, {"printable"},
+                 [&] { save_snapshot(path(), manager, id, model, ids(3)); });
+  }
   EXPECT_FALSE(std::filesystem::exists(path()));
   save_snapshot(path(), manager, id, kModel, ids(3));
   EXPECT_TRUE(Snapshot::open(path()).pending_ids().empty());
