@@ -1,13 +1,10 @@
 #include "state/layer_state.hpp"
 
-#include <xxhash.h>
-
 #include <algorithm>
 #include <cstring>
-#include <memory>
-#include <new>
 
 #include "core/error.hpp"
+#include "core/shape.hpp"
 
 namespace tandem {
 namespace {
@@ -59,20 +56,20 @@ LayerState export_layer(const StateGeometry& geometry, const LayerView& view) {
   return state;
 }
 
-std::string to_string(const Checksum& checksum) {
-  return fmt::format("{:016x}{:016x}", checksum.high, checksum.low);
+std::int64_t layer_state_bytes(const StateGeometry& geometry, LayerKind kind, std::int64_t tokens) {
+  constexpr const char* kWhat = "bytes of a layer's state";
+  if (kind == LayerKind::recurrent) {
+    return checked_add(geometry.recurrent_bytes(), geometry.conv_bytes(), kWhat);
+  }
+  const Shape shape = {2, geometry.kv.kv_heads, tokens, geometry.kv.head_dim};
+  return checked_mul(checked_elements(shape, kWhat), static_cast<std::int64_t>(size_of(geometry.real)),
+                     kWhat);
 }
 
 Checksum checksum(const LayerState& state) {
-  const std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> hash(XXH3_createState(),
-                                                                             &XXH3_freeState);
-  if (!hash) throw std::bad_alloc();
-  XXH3_128bits_reset(hash.get());
-  for (const auto* part : {&state.recurrent, &state.conv, &state.keys, &state.values}) {
-    if (!part->empty()) XXH3_128bits_update(hash.get(), part->data(), part->size());
-  }
-  const XXH128_hash_t digest = XXH3_128bits_digest(hash.get());
-  return {.high = digest.high64, .low = digest.low64};
+  Checksummer sum;
+  for (const auto* part : {&state.recurrent, &state.conv, &state.keys, &state.values}) sum.add(*part);
+  return sum.result();
 }
 
 }  // namespace tandem

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "state/checksum.hpp"
 #include "state/state_manager.hpp"
 
 namespace tandem {
@@ -30,16 +31,9 @@ LayerState export_layer(const StateManager& manager, SequenceId id, int layer,
 /// The same of a layer that no sequence has yet. Throws what Backend::download throws.
 LayerState export_layer(const StateGeometry& geometry, const LayerView& view);
 
-/// 128 bits of XXH3.
-struct Checksum {
-  std::uint64_t high = 0;
-  std::uint64_t low = 0;
-
-  bool operator==(const Checksum&) const = default;
-};
-
-/// 32 hexadecimal digits, the canonical form of xxHash.
-std::string to_string(const Checksum& checksum);
+/// Bytes of a layer in that form: recurrent and conv, or the keys and values of `tokens` positions. Throws
+/// Error(invalid_argument) when the dimensions or `tokens` are no sizes, or 63 bits do not hold the result.
+std::int64_t layer_state_bytes(const StateGeometry& geometry, LayerKind kind, std::int64_t tokens);
 
 /// XXH3 over recurrent, conv, keys and values, in this order, with no lengths between: those follow from the
 /// geometry and the number of tokens, which stand beside a checksum wherever it is kept.

@@ -32,6 +32,7 @@ void add_inspect(CLI::App& program, Action& action);
 void add_plan(CLI::App& program, Action& action);
 void add_check(CLI::App& program, Action& action);
 void add_synth(CLI::App& program, Action& action);
+void add_state(CLI::App& program, Action& action);
 void add_bench(CLI::App& program, Action& action);
 
 /// Checks the text of a number option; `expected` says in a message what it must be. CLI11 itself takes ""

@@ -11,6 +11,7 @@
 
 #include "core/error.hpp"
 #include "core/io/descriptor.hpp"
+#include "core/io/new_file.hpp"
 
 namespace tandem {
 
@@ -43,54 +44,6 @@ RegularFile open_regular(const fs::path& path) {
   }
   return {std::move(descriptor), static_cast<std::uint64_t>(status.st_size)};
 }
-
-/// A new file in `folder` under an unused name, removed at the end of its scope unless it was renamed.
-class TemporaryFile {
- public:
-  TemporaryFile(const fs::path& folder, const fs::path& target)
-      : target_(target), descriptor_(create(folder)) {}
-  ~TemporaryFile() {
-    if (!path_.empty()) ::unlink(path_.c_str());
-  }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-
-  void write(std::span<const std::byte> bytes) {
-    int error = write_all(descriptor_.get(), bytes);
-    if (error == 0) error = sync_and_close(descriptor_);
-    if (error != 0) refuse("write", error);
-  }
-
-  void rename_to_target() {
-    if (::rename(path_.c_str(), target_.c_str()) != 0) refuse("replace", errno);
-    path_.clear();
-  }
-
- private:
-  Descriptor create(const fs::path& folder) {
-    // Mode 0666 lets the umask decide, as for any ordinary file; mkstemp would always make it private.
-    constexpr int kAttempts = 1000;
-    int error = EEXIST;
-    for (int i = 0; i < kAttempts && error == EEXIST; ++i) {
-      const fs::path path = folder / fmt::format(".tandem-{}-{}.tmp", ::getpid(), i);
-      Descriptor descriptor(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-      if (descriptor.is_open()) {
-        path_ = path;
-        return descriptor;
-      }
-      error = errno;
-    }
-    refuse("create a temporary file beside", error);
-  }
-
-  [[noreturn]] void refuse(const char* action, int error) const {
-    fail(ErrorCode::io, "cannot {} '{}': {}", action, target_.string(), reason(error));
-  }
-
-  fs::path target_;
-  fs::path path_;
-  Descriptor descriptor_;
-};
 
 }  // namespace
 
@@ -133,11 +86,9 @@ std::string read_text_file(const fs::path& path, std::int64_t max_bytes) {
 }
 
 void write_file_atomically(const fs::path& path, std::span<const std::byte> bytes) {
-  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
-  TemporaryFile file(folder, path);
+  NewFile file(path);
   file.write(bytes);
-  file.rename_to_target();
-  sync_directory(folder);
+  file.publish();
 }
 
 }  // namespace tandem

@@ -20,11 +20,12 @@ import plan_command
 import program
 import run_command
 import score_command
+import state_command
 import synth_command
 import tap
 
-MODULES = (run_command, model_forms, score_command, inspect_command, plan_command, check_command, synth_command, bench_command,
-           endings, bad_options, bad_text, bad_config, bad_weights)
+MODULES = (run_command, model_forms, score_command, inspect_command, plan_command, check_command, synth_command, state_command,
+           bench_command, endings, bad_options, bad_text, bad_config, bad_weights)
 
 
 def main():

@@ -80,6 +80,19 @@ def interrupted_score(program):
         require_equal(list(pathlib.Path(folder).iterdir()), [], "files")
 
 
+@suite.test("SIGINT ends a save with one line, exit code 130 and no file")
+def interrupted_save(program):
+    with tempfile.TemporaryDirectory() as folder:
+        ids = ",".join(["1"] * 4000)
+        with program.started("state", "save", pathlib.Path(folder, "a.tds"), "--ids", ids, "--isa", "scalar", "--threads", 1) as process:
+            wait_until_caught(process, signal.SIGINT)
+            process.send_signal(signal.SIGINT)
+            code, out, err = wait(process, PATIENCE_S, "after SIGINT")
+        require_equal((code, out), (130, ""), f"exit code and standard output; standard error: {err!r}")
+        require(err.startswith("tandem: interrupted: ") and err.count("\n") == 1, f"standard error: {err!r}")
+        require_equal(list(pathlib.Path(folder).iterdir()), [], "files")
+
+
 @suite.test("SIGINT ends a check")
 def interrupted_check(program):
     with program.started("check", "oracle", program.oracles / "tiny", "--place", "reference") as process:

@@ -48,6 +48,8 @@ void FakeBackend::force_variant(std::string_view) { fail(ErrorCode::unsupported,
 
 void FakeBackend::upload(void* to, const void* from_host, std::size_t bytes) {
   require_inside(to, bytes);
+  if (counts_down_to_failure(uploads_to_failure_))
+    fail(ErrorCode::device_lost, "{}: upload failed", info_.name);
   uploaded_bytes_ += bytes;
   if (memory_ == Memory::real) std::memcpy(to, from_host, bytes);
 }

@@ -36,9 +36,10 @@ class FakeBackend : public Backend {
   std::vector<KernelInfo> kernels() const override { return {}; }
   void force_variant(std::string_view variant) override;
 
-  /// After `successes` more allocations (copies), one fails. Negative: none.
+  /// After `successes` more allocations (copies, uploads), one fails. Negative: none.
   void fail_allocation_after(int successes) { allocations_to_failure_ = successes; }
   void fail_copy_after(int successes) { copies_to_failure_ = successes; }
+  void fail_upload_after(int successes) { uploads_to_failure_ = successes; }
 
   int allocations() const { return allocations_; }
   std::uint64_t allocated_bytes() const { return allocated_bytes_; }
@@ -56,6 +57,7 @@ class FakeBackend : public Backend {
   std::map<std::uintptr_t, std::size_t> blocks_;  ///< bytes by address
   int allocations_to_failure_ = -1;
   int copies_to_failure_ = -1;
+  int uploads_to_failure_ = -1;
   int allocations_ = 0;
   int copies_ = 0;
   std::uint64_t allocated_bytes_ = 0;

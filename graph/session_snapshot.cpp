@@ -1,0 +1,53 @@
+#include "graph/session_snapshot.hpp"
+
+#include "core/error.hpp"
+
+namespace tandem {
+namespace {
+
+void require_in_vocabulary(std::span<const TokenId> ids, std::int64_t vocab, ErrorCode code,
+                           std::string_view where) {
+  for (const TokenId id : ids) {
+    if (id < 0 || id >= vocab)
+      fail(code, "{}: token id {} is outside of the vocabulary of {}", where, id, vocab);
+  }
+}
+
+}  // namespace
+
+void save_sequence(const std::filesystem::path& path, const Session& session, SequenceId sequence,
+                   std::span<const TokenId> ids, const std::optional<SamplingOptions>& sampling) {
+  require_in_vocabulary(ids, session.vocab_size(), ErrorCode::invalid_argument, "snapshot");
+  std::optional<SnapshotSampling> written;
+  if (sampling) {
+    validate(*sampling);
+    written = {.temperature = sampling->temperature,
+               .top_k = sampling->top_k,
+               .top_p = sampling->top_p,
+               .seed = sampling->seed};
+  }
+  save_snapshot(path, session.state(), sequence, session.model().fingerprint(), ids, written);
+}
+
+SequenceId load_sequence(Session& session, const Snapshot& snapshot) {
+  const SequenceOptions options{session.planned().residency, session.plan().state_home};
+  // The model first: with another one the vocabulary is another, too, and no sign of damage.
+  require_fit(session.state(), snapshot, session.model().fingerprint());
+  require_in_vocabulary(snapshot.ids(), session.vocab_size(), ErrorCode::corrupt, snapshot.where());
+  return import_snapshot(session.state(), options, snapshot, session.model().fingerprint());
+}
+
+SamplingOptions sampling_of(const Snapshot& snapshot) {
+  if (!snapshot.sampling()) return {};
+  const SnapshotSampling& found = *snapshot.sampling();
+  const SamplingOptions sampling{
+      .temperature = found.temperature, .top_k = found.top_k, .top_p = found.top_p, .seed = found.seed};
+  try {
+    validate(sampling);
+  } catch (const Error& error) {
+    fail(ErrorCode::corrupt, "{}: {}", snapshot.where(), error.what());
+  }
+  return sampling;
+}
+
+}  // namespace tandem

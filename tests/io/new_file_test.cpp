@@ -1,0 +1,59 @@
+#include "core/io/new_file.hpp"
+
+#include "core/io/mapped_file.hpp"
+#include "tests/io/io_test_support.hpp"
+
+namespace tandem {
+namespace {
+
+std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
+
+std::size_t count_files(const std::filesystem::path& folder) {
+  const std::filesystem::directory_iterator files(folder);
+  return static_cast<std::size_t>(std::distance(begin(files), end(files)));
+}
+
+TEST(NewFile, AppearsWhenItIsPublished) {
+  const test::TempDir dir;
+  const auto path = dir.write("target", "old");
+  NewFile file(path);
+  file.write(bytes_of("one, "));
+  file.write(bytes_of("two"));
+  EXPECT_EQ(read_text_file(path, 100), "old");
+  file.publish();
+  EXPECT_EQ(read_text_file(path, 100), "one, two");
+  EXPECT_EQ(count_files(dir.path()), 1u);
+}
+
+TEST(NewFile, LeavesNothingWhenItIsNot) {
+  const test::TempDir dir;
+  {
+    NewFile file(dir.path() / "target");
+    file.write(bytes_of("half"));
+    EXPECT_EQ(count_files(dir.path()), 1u);
+  }
+  EXPECT_EQ(count_files(dir.path()), 0u);
+}
+
+TEST(NewFile, TwoOfOneTargetDoNotMix) {
+  const test::TempDir dir;
+  const auto path = dir.path() / "target";
+  NewFile first(path), second(path);
+  first.write(bytes_of("first"));
+  second.write(bytes_of("second"));
+  second.publish();
+  first.publish();
+  EXPECT_EQ(read_text_file(path, 100), "first");
+  EXPECT_EQ(count_files(dir.path()), 1u);
+}
+
+TEST(NewFile, RefusalsAreNamed) {
+  const test::TempDir dir;
+  test::expect_error([&] { NewFile(dir.path() / "none" / "target"); }, ErrorCode::io, {"none/target"});
+  std::filesystem::create_directory(dir.path() / "folder");
+  NewFile file(dir.path() / "folder");
+  test::expect_error([&] { file.publish(); }, ErrorCode::io, {"replace", "folder"});
+}
+
+}  // namespace
+}  // namespace tandem

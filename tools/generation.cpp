@@ -1,0 +1,162 @@
+#include "tools/generation.hpp"
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "core/io/mapped_file.hpp"
+#include "core/text/stream_decoder.hpp"
+#include "tools/progress.hpp"
+
+namespace tandem::tools {
+namespace {
+
+constexpr std::int64_t kMaxPromptBytes = std::int64_t{1} << 30;
+
+/// Text as tokens come; ids outside the tokenizer (a model's embedding has padding rows) and models without
+/// one print as <id>.
+class Printer {
+ public:
+  Printer(const std::optional<Tokenizer>& tokenizer, bool silent) : tokenizer_(tokenizer), silent_(silent) {
+    if (tokenizer) decoder_.emplace(*tokenizer, true);
+  }
+
+  void push(TokenId id) {
+    if (tokenizer_ && tokenizer_->contains(id)) return show(decoder_->push(id));
+    if (decoder_) show(decoder_->flush());
+    show(fmt::format("<{}>", id));
+  }
+  void finish() {
+    if (decoder_) show(decoder_->flush());
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  void show(const std::string& piece) {
+    text_ += piece;
+    if (!silent_ && !piece.empty()) print(piece);
+  }
+
+  const std::optional<Tokenizer>& tokenizer_;
+  std::optional<StreamDecoder> decoder_;
+  bool silent_;
+  std::string text_;
+};
+
+double rate(std::int64_t tokens, double seconds) {
+  return seconds > 0 ? static_cast<double>(tokens) / seconds : 0;
+}
+
+std::int64_t used_state_bytes(const Session& session) {
+  std::int64_t bytes = 0;
+  for (const StateUsage& usage : session.state().usage()) bytes += usage.used_bytes;
+  return bytes;
+}
+
+nlohmann::json to_json(const Continuation& what, const Session& session, const Generated& result,
+                       const std::string& text) {
+  const auto tokens = std::ssize(what.prompt);
+  nlohmann::json model = {{"name", what.model.name()},
+                          {"fingerprint", session.model().fingerprint()},
+                          {"parameters", session.model().parameters()}};
+  if (!what.model.synthetic) model["directory"] = what.model.directory().string();
+  return {{"prompt_ids", what.prompt},
+          {"output_ids", result.ids},
+          {"text", text},
+          {"stop_reason", name(result.reason)},
+          {"timings",
+           {{"prefill_tokens", tokens},
+            {"prefill_seconds", result.prefill_seconds},
+            {"prefill_tokens_per_second", rate(tokens, result.prefill_seconds)},
+            {"decode_tokens", result.decode_steps},
+            {"decode_seconds", result.decode_seconds},
+            {"decode_tokens_per_second", rate(result.decode_steps, result.decode_seconds)}}},
+          {"placement", session.planned().placement},
+          {"state_bytes", used_state_bytes(session)},
+          {"model", model}};
+}
+
+void print_summary(const Session& session, const std::vector<TokenId>& prompt, const Generated& result) {
+  const auto tokens = static_cast<std::int64_t>(prompt.size());
+  fmt::print(
+      stderr,
+      "{} + {} tokens ({}); prefill {:.1f} tokens/s, decode {:.1f} tokens/s; placement {}; state {} bytes\n",
+      tokens, result.ids.size(), name(result.reason), rate(tokens, result.prefill_seconds),
+      rate(result.decode_steps, result.decode_seconds), session.planned().placement,
+      used_state_bytes(session));
+}
+
+}  // namespace
+
+void PromptOptions::add(CLI::App& command) {
+  CLI::Option_group* group = command.add_option_group("prompt", "one of");
+  group->add_option("-p,--prompt", prompt, "the prompt");
+  file_option = group->add_option("--prompt-file", file, "a file with the prompt");
+  ids_option = group->add_option("--ids", ids, "the prompt as token ids: 1,2,3");
+  group->require_option(1);
+}
+
+std::vector<TokenId> PromptOptions::read(const std::optional<Tokenizer>& tokenizer) const {
+  if (*ids_option) return parse_ids(ids, "--ids");
+  return tokenizer->encode(*file_option ? read_text_file(file, kMaxPromptBytes) : prompt);
+}
+
+void add_sampling(CLI::App& command, SamplingOptions& sampling) {
+  command.add_option("--temp", sampling.temperature, "temperature; 0 takes the best token")
+      ->check(number<double>("a number"))
+      ->capture_default_str();
+  command.add_option("--top-k", sampling.top_k, "sample from the k best only; 0: no limit")
+      ->check(number<std::int64_t>("a whole number"))
+      ->capture_default_str();
+  command.add_option("--top-p", sampling.top_p, "sample from the best that reach probability p")
+      ->check(number<double>("a number"))
+      ->capture_default_str();
+  command.add_option("--seed", sampling.seed, "the same seed gives the same text everywhere")
+      ->check(number<std::uint64_t>("a whole number of 0 to 18446744073709551615"))
+      ->capture_default_str();
+}
+
+void OutputOptions::add(CLI::App& command) {
+  command.add_option("-n,--count", count, "new tokens at most")
+      ->check(number<std::int64_t>("a whole number >= 0", 0))
+      ->capture_default_str();
+  command.add_flag("--echo", echo, "print what is continued before its continuation");
+  command.add_flag("--ignore-eos", ignore_eos, "go on after an end-of-text token");
+  command.add_flag("--json", json, "print one JSON object instead of text");
+}
+
+std::optional<Tokenizer> load_tokenizer(const ModelOptions& model, bool needed) {
+  if (model.synthetic && needed) {
+    fail(ErrorCode::invalid_argument, "a synthetic model has no tokenizer: give the prompt with --ids 1,2,3");
+  }
+  if (model.synthetic) return std::nullopt;
+  const std::filesystem::path file = model.directory() / "tokenizer.json";
+  if (!needed && !std::filesystem::exists(file)) return std::nullopt;
+  return Tokenizer::load(file);
+}
+
+int print_continuation(Session& session, SequenceId sequence, const Continuation& what,
+                       const OutputOptions& options) {
+  Printer printer(what.tokenizer, options.json);
+  if (options.echo && !options.json) {
+    for (const TokenId id : what.before) printer.push(id);
+    for (const TokenId id : what.prompt) printer.push(id);
+  }
+  GenerateOptions generate_options;
+  generate_options.max_new_tokens = options.count;
+  generate_options.sampling = what.sampling;
+  if (!options.ignore_eos) generate_options.stop_ids = session.model().config().eos_token_ids;
+  generate_options.on_token = [&](TokenId id) { printer.push(id); };
+  generate_options.interrupted = interrupted;
+  const Generated result = generate(session, sequence, what.prompt, generate_options);
+  printer.finish();
+  if (options.json) {
+    const auto replace = nlohmann::json::error_handler_t::replace;
+    print(to_json(what, session, result, printer.text()).dump(2, ' ', false, replace) + "\n");
+  } else {
+    print("\n");
+    print_summary(session, what.prompt, result);
+  }
+  return result.reason == StopReason::interrupted ? exit_code(ErrorCode::interrupted) : kOk;
+}
+
+}  // namespace tandem::tools

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/text/tokenizer.hpp"
+#include "graph/generate.hpp"
+#include "tools/command.hpp"
+
+namespace tandem::tools {
+
+/// A prompt as one of --prompt, --prompt-file and --ids.
+struct PromptOptions {
+  std::string prompt;
+  std::string file;
+  std::string ids;
+  CLI::Option* file_option = nullptr;
+  CLI::Option* ids_option = nullptr;
+
+  void add(CLI::App& command);
+  bool is_text() const { return !*ids_option; }
+  /// REQUIRES: a tokenizer, if it is text. Throws Error for a file or ids that cannot be read.
+  std::vector<TokenId> read(const std::optional<Tokenizer>& tokenizer) const;
+};
+
+/// --temp, --top-k, --top-p, --seed.
+void add_sampling(CLI::App& command, SamplingOptions& sampling);
+
+/// How a continuation is printed.
+struct OutputOptions {
+  std::int64_t count = 64;
+  bool echo = false;
+  bool ignore_eos = false;
+  bool json = false;
+
+  void add(CLI::App& command);  ///< --count, --echo, --ignore-eos, --json
+};
+
+/// A model may come without a tokenizer as long as nobody gives or wants text: `needed` says whether text was
+/// given. Throws Error(invalid_argument) for a synthetic model then, and as Tokenizer::load.
+std::optional<Tokenizer> load_tokenizer(const ModelOptions& model, bool needed);
+
+/// What is to be continued, and by what.
+struct Continuation {
+  const ModelOptions& model;
+  const std::optional<Tokenizer>& tokenizer;
+  std::span<const TokenId> before;  ///< what the sequence has already; printed with --echo
+  std::vector<TokenId> prompt;      ///< to be fed first; at least one
+  SamplingOptions sampling;
+};
+
+/// Continues a sequence and prints text, ids of what has none, and the closing line or JSON object, as
+/// `tandem run` does. Returns the exit code. Throws as generate().
+int print_continuation(Session& session, SequenceId sequence, const Continuation& what,
+                       const OutputOptions& options);
+
+}  // namespace tandem::tools

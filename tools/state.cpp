@@ -1,0 +1,140 @@
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "graph/session_snapshot.hpp"
+#include "state/snapshot_diff.hpp"
+#include "tools/generation.hpp"
+#include "tools/open_session.hpp"
+#include "tools/progress.hpp"
+#include "tools/state_report.hpp"
+
+namespace tandem::tools {
+namespace {
+
+struct StateOptions {
+  std::string file;
+  std::string other;
+  ModelOptions model;
+  PromptOptions prompt;
+  SamplingOptions sampling;
+  OutputOptions output;
+  bool json = false;
+};
+
+std::unique_ptr<Session> open_session(const StateOptions& options, const Context& context,
+                                      const std::shared_ptr<const Model>& model) {
+  SessionOptions session_options;
+  session_options.limits.outputs = 1;
+  return open_session(options.model, context, model, session_options);
+}
+
+/// The last token of the prompt stays to be fed: whoever continues needs the logits after it.
+int save(const StateOptions& options) {
+  catch_interrupts();
+  validate(options.sampling);
+  const std::shared_ptr<const Model> model = options.model.open();
+  const std::optional<Tokenizer> tokenizer = load_tokenizer(options.model, options.prompt.is_text());
+  const std::vector<TokenId> prompt = options.prompt.read(tokenizer);
+  if (prompt.empty()) fail(ErrorCode::invalid_argument, "the prompt is empty: expected at least one token");
+  const Context context = options.model.make_context();
+  const std::unique_ptr<Session> session = open_session(options, context, model);
+  if (std::ssize(prompt) > session->context_tokens()) {
+    fail(ErrorCode::invalid_argument,
+         "the prompt has {} tokens, the context has room for {}; ask for a larger context", prompt.size(),
+         session->context_tokens());
+  }
+  const SequenceId sequence = session->open();
+  session->feed(sequence, std::span(prompt).first(prompt.size() - 1), Outputs::none, interrupted);
+  save_sequence(options.file, *session, sequence, prompt, options.sampling);
+  print(verified_line(Snapshot::open(options.file)));
+  return kOk;
+}
+
+int load(const StateOptions& options) {
+  catch_interrupts();
+  const Snapshot snapshot = Snapshot::open(options.file);
+  const SamplingOptions sampling = sampling_of(snapshot);
+  if (snapshot.pending_ids().empty()) {
+    fail(ErrorCode::invalid_argument,
+         "{} has no token that is to be fed next, and the logits after its last one are not in it: save it "
+         "with one token less in its state",
+         snapshot.where());
+  }
+  const std::shared_ptr<const Model> model = options.model.open();
+  const std::optional<Tokenizer> tokenizer = load_tokenizer(options.model, false);
+  const std::span<const TokenId> ids = snapshot.ids(), pending = snapshot.pending_ids();
+  const Continuation what{.model = options.model,
+                          .tokenizer = tokenizer,
+                          .before = ids.first(ids.size() - pending.size()),
+                          .prompt = {pending.begin(), pending.end()},
+                          .sampling = sampling};
+  const Context context = options.model.make_context();
+  const std::unique_ptr<Session> session = open_session(options, context, model);
+  return print_continuation(*session, load_sequence(*session, snapshot), what, options.output);
+}
+
+int info(const StateOptions& options) {
+  const Snapshot snapshot = Snapshot::open(options.file);
+  print(options.json ? to_json(snapshot).dump(2) + "\n" : to_text(snapshot));
+  return kOk;
+}
+
+int verify(const StateOptions& options) {
+  print(verified_line(Snapshot::open(options.file)));
+  return kOk;
+}
+
+int diff(const StateOptions& options) {
+  const SnapshotDifference difference = compare(Snapshot::open(options.file), Snapshot::open(options.other));
+  print(options.json ? to_json(difference).dump(2) + "\n" : to_text(difference));
+  return difference.any() ? kDifferent : kOk;
+}
+
+using Run = int (*)(const StateOptions&);
+
+/// A subcommand of a file; `run` is what it does.
+CLI::App* add_command(CLI::App& state, Action& action, const std::shared_ptr<StateOptions>& options, Run run,
+                      const char* name, const char* file, const char* description) {
+  CLI::App* command = state.add_subcommand(name, description);
+  command->add_option(file, options->file, "a snapshot file")->required()->check(not_empty());
+  command->callback([options, run, &action] { action = [options, run] { return run(*options); }; });
+  return command;
+}
+
+void add_session(CLI::App& command, ModelOptions& model) {
+  model.add_model(command);
+  model.add_context(command);
+  model.add_backends(command);
+  model.add_gpu_layers(command);
+}
+
+}  // namespace
+
+void add_state(CLI::App& program, Action& action) {
+  CLI::App* state = program.add_subcommand("state", "Sequences in files: save, load, info, verify, diff");
+  state->require_subcommand(1);
+  state->footer("Example: tandem state save a.tds -p \"Emma was\" && tandem state load a.tds -n 40");
+  const auto add = [&](Run run, const char* name, const char* file, const char* description) {
+    const auto options = std::make_shared<StateOptions>();
+    return std::pair(add_command(*state, action, options, run, name, file, description), options);
+  };
+  const auto [to_file, saved] = add(save, "save", "FILE", "Take in a prompt and save the sequence to a file");
+  add_session(*to_file, saved->model);
+  saved->prompt.add(*to_file);
+  add_sampling(*to_file, saved->sampling);
+  const auto [from_file, loaded] =
+      add(load, "load", "FILE", "Continue a saved sequence, on any placement, as if it had never stopped");
+  add_session(*from_file, loaded->model);
+  loaded->output.add(*from_file);
+  from_file->footer("Goes on with the sampling and the seed that were saved. Prints as `tandem run` does.");
+  const auto [about, shown] = add(info, "info", "FILE", "What a file holds");
+  about->add_flag("--json", shown->json, "print one JSON object");
+  const auto verifying = add(verify, "verify", "FILE", "Check every checksum of a file");
+  verifying.first->footer("Exit code 6 when the file was changed.");
+  const auto [compared, both] = add(diff, "diff", "A", "Compare two files element by element");
+  compared->add_option("B", both->other, "another one")->required()->check(not_empty());
+  compared->add_flag("--json", both->json, "print one JSON object");
+  compared->footer("Exit code 1 when they differ, 5 when they cannot be compared.");
+}
+
+}  // namespace tandem::tools
