@@ -66,17 +66,21 @@ for signal_number in (signal.SIGINT, signal.SIGTERM):
     add_interrupted_run(signal_number)
 
 
+def require_interrupted(process):
+    wait_until_caught(process, signal.SIGINT)
+    process.send_signal(signal.SIGINT)
+    code, out, err = wait(process, PATIENCE_S, "after SIGINT")
+    require_equal((code, out), (130, ""), f"exit code and standard output; standard error: {err!r}")
+    require(err.startswith("tandem: interrupted: ") and err.count("\n") == 1, f"standard error: {err!r}")
+
+
 @suite.test("SIGINT ends a score with one line, exit code 130 and no file")
 def interrupted_score(program):
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder, "score.json")
         text = program.oracles / "tiny" / "heldout.txt"
         with program.started("score", "--text", text, "--max-tokens", 4096, "--chunk", 1, "--place", "reference", "--json", path) as process:
-            wait_until_caught(process, signal.SIGINT)
-            process.send_signal(signal.SIGINT)
-            code, out, err = wait(process, PATIENCE_S, "after SIGINT")
-        require_equal((code, out), (130, ""), f"exit code and standard output; standard error: {err!r}")
-        require(err.startswith("tandem: interrupted: ") and err.count("\n") == 1, f"standard error: {err!r}")
+            require_interrupted(process)
         require_equal(list(pathlib.Path(folder).iterdir()), [], "files")
 
 
@@ -85,11 +89,7 @@ def interrupted_save(program):
     with tempfile.TemporaryDirectory() as folder:
         ids = ",".join(["1"] * 4000)
         with program.started("state", "save", pathlib.Path(folder, "a.tds"), "--ids", ids, "--isa", "scalar", "--threads", 1) as process:
-            wait_until_caught(process, signal.SIGINT)
-            process.send_signal(signal.SIGINT)
-            code, out, err = wait(process, PATIENCE_S, "after SIGINT")
-        require_equal((code, out), (130, ""), f"exit code and standard output; standard error: {err!r}")
-        require(err.startswith("tandem: interrupted: ") and err.count("\n") == 1, f"standard error: {err!r}")
+            require_interrupted(process)
         require_equal(list(pathlib.Path(folder).iterdir()), [], "files")
 
 

@@ -4,24 +4,13 @@
 
 #include <cstring>
 
-#include "core/error.hpp"
 #include "state/state_manager.hpp"
+#include "tests/graph/expect_error.hpp"
 #include "tests/properties/model_runs.hpp"
 
 /// The device as a backend: memory, transfers, marks, errors.
 namespace tandem {
 namespace {
-
-template <class Body>
-void expect_error(ErrorCode code, const std::string& words, const Body& body) {
-  try {
-    body();
-    ADD_FAILURE() << "nothing was thrown, expected: " << words;
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
-  }
-}
 
 std::vector<float> some_floats(std::size_t count) {
   std::vector<float> values(count);

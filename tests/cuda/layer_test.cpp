@@ -1,10 +1,10 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <cstring>
 
 #include "core/threads.hpp"
 #include "tests/cuda/device.hpp"
+#include "tests/properties/model_runs.hpp"
 #include "tools/oracle/check.hpp"
 #include "tools/oracle/layer_run.hpp"
 
@@ -24,15 +24,6 @@ const GeneratedLayer& layer() {
 std::shared_ptr<const Model> model_at(tools::LayerPlace place) {
   Threads threads(0);
   return tools::make_generated_model(layer(), threads, place);
-}
-
-std::int64_t count_different(const std::vector<float>& a, const std::vector<float>& b) {
-  EXPECT_EQ(a.size(), b.size());
-  std::int64_t different = 0;
-  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
-    different += std::memcmp(&a[i], &b[i], sizeof(float)) != 0 ? 1 : 0;
-  }
-  return different;
 }
 
 /// Inputs of the first tokens.

@@ -18,13 +18,6 @@ std::filesystem::path tiny_directory() {
   return std::filesystem::path(std::getenv("TANDEM_MODELS")) / "tiny";
 }
 
-std::int64_t count_different(const std::vector<float>& a, const std::vector<float>& b) {
-  std::int64_t different = 0;
-  for (std::size_t i = 0; i < a.size(); ++i)
-    different += std::memcmp(&a[i], &b[i], sizeof(float)) != 0 ? 1 : 0;
-  return different;
-}
-
 }  // namespace
 
 std::shared_ptr<const Model> tiny_model() {
@@ -116,6 +109,14 @@ std::string test_name(std::string placement) {
   std::replace_if(
       placement.begin(), placement.end(), [](char c) { return std::isalnum(c) == 0; }, '_');
   return placement;
+}
+
+std::int64_t count_different(const std::vector<float>& a, const std::vector<float>& b) {
+  EXPECT_EQ(a.size(), b.size());
+  std::int64_t different = 0;
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i)
+    different += std::memcmp(&a[i], &b[i], sizeof(float)) != 0 ? 1 : 0;
+  return different;
 }
 
 void expect_same(const Outcome& expected, const Outcome& found, const std::string& what) {

@@ -48,7 +48,10 @@ std::string test_name(std::string placement);
 
 std::vector<LayerState> all_layers(const StateManager& state, SequenceId sequence);
 
-/// Number of elements (logits) or layers that are not the same bits; says where the first is.
+/// Elements that are not the same bits; also expects as many of them.
+std::int64_t count_different(const std::vector<float>& a, const std::vector<float>& b);
+
+/// Expects the same bits in logits and layers; says how many elements or which layers differ.
 void expect_same(const Outcome& expected, const Outcome& found, const std::string& what);
 
 }  // namespace tandem

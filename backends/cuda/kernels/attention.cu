@@ -21,8 +21,8 @@ struct KvRows {
   std::int64_t first_row, rows, position, first_page;
 };
 
-/// Lists up to this size go with the launch: a few sequences, 8192 positions. Longer ones are copied to the
-/// device first, which costs some microseconds.
+/// Lists up to this size go with the launch: a few sequences, 8192 positions. Longer ones take a copy to the
+/// device in front of it.
 constexpr int kInlineRows = 8;
 constexpr int kInlinePages = 256;
 
