@@ -7,35 +7,51 @@
 
 namespace tandem {
 
-/// The actual tensors of one step, seen from one backend.
+/// The actual tensors of one step, seen from one backend: of the whole batch, or of the rows of one part of
+/// one sequence (StateStep::parts).
 class Executor::StepBindings final : public Bindings {
  public:
-  StepBindings(const Executor& executor, const Batch& batch) : executor_(executor), batch_(batch) {}
+  StepBindings(const Executor& executor, const Batch& batch) : executor_(executor), batch_(batch) {
+    look_at_all();
+  }
 
   void at(int backend) { backend_ = backend; }
+  void look_at_all() {
+    rows_ = {0, batch_.tokens};
+    sequences_ = batch_.sequences;
+    part_ = 0;
+  }
+  void look_at(const SequenceRows& sequence, int part) {
+    const RowRange rows = sequence.state->part(part);
+    rows_ = {sequence.range.first_row + rows.first_row, rows.rows};
+    alone_ = {sequence.state, {0, rows.rows}};
+    sequences_ = {&alone_, 1};
+    part_ = part;
+  }
 
-  ConstTensor read(ValueId value) const override { return executor_.tensor(backend_, value, batch_); }
-  Tensor write(ValueId value) const override { return executor_.tensor(backend_, value, batch_); }
+  ConstTensor read(ValueId value) const override { return tensor(value); }
+  Tensor write(ValueId value) const override { return tensor(value); }
   ConstTensor weight(WeightId weight) const override { return executor_.residents_.get(backend_, weight); }
 
   std::span<const ConvSegment> conv_segments(int layer) const override {
     conv_.clear();
-    for (const SequenceRows& s : batch_.sequences) {
-      conv_.push_back({s.range, s.state->conv_in(layer, backend_), s.state->conv_out(layer, backend_)});
+    for (const SequenceRows& s : sequences_) {
+      conv_.push_back(
+          {s.range, s.state->conv_in(layer, backend_, part_), s.state->conv_out(layer, backend_, part_)});
     }
     return conv_;
   }
   std::span<const DeltaSegment> delta_segments(int layer) const override {
     delta_.clear();
-    for (const SequenceRows& s : batch_.sequences) {
-      delta_.push_back(
-          {s.range, s.state->recurrent_in(layer, backend_), s.state->recurrent_out(layer, backend_)});
+    for (const SequenceRows& s : sequences_) {
+      delta_.push_back({s.range, s.state->recurrent_in(layer, backend_, part_),
+                        s.state->recurrent_out(layer, backend_, part_)});
     }
     return delta_;
   }
   std::span<const KvSegment> kv_segments(int layer) const override {
     kv_.clear();
-    for (const SequenceRows& s : batch_.sequences) {
+    for (const SequenceRows& s : sequences_) {
       kv_.push_back({s.range, s.state->position(), s.state->pages(layer, backend_)});
     }
     return kv_;
@@ -49,10 +65,19 @@ class Executor::StepBindings final : public Bindings {
     return {tables[b].data(), executor_.backends_[b]->info().real,
             Shape{executor_.rope_positions_, executor_.model_.graph().rotary_pairs()}};
   }
+  Tensor tensor(ValueId value) const {
+    const Tensor all = executor_.tensor(backend_, value, batch_);
+    const bool by_token = executor_.model_.graph().value(value).rows == Rows::tokens;
+    return by_token ? all.slice_rows(rows_.first_row, rows_.rows) : all;
+  }
 
   const Executor& executor_;
   const Batch& batch_;
   int backend_ = 0;
+  RowRange rows_;
+  std::span<const SequenceRows> sequences_;
+  SequenceRows alone_;
+  int part_ = 0;
   mutable std::vector<ConvSegment> conv_;
   mutable std::vector<DeltaSegment> delta_;
   mutable std::vector<KvSegment> kv_;
@@ -171,6 +196,27 @@ void Executor::show(const Node& node, int backend, const Batch& batch, const Pro
   }
 }
 
+/// A recurrent operator leaves a state behind its last row only. Where versions in between are wanted, it
+/// runs part after part; everything else takes all rows at once.
+void Executor::submit(const Node& node, int backend, const Batch& batch, StepBindings& bindings) const {
+  Backend& target = *backends_[static_cast<std::size_t>(backend)];
+  const bool in_parts = node.stateful && node.part == Part::gdn &&
+                        std::any_of(batch.sequences.begin(), batch.sequences.end(),
+                                    [](auto& s) { return s.state->parts() > 1; });
+  bindings.at(backend);
+  if (!in_parts) {
+    bindings.look_at_all();
+    target.submit(node.bind(bindings));
+    return;
+  }
+  for (const SequenceRows& sequence : batch.sequences) {
+    for (int part = 0; part < sequence.state->parts(); ++part) {
+      bindings.look_at(sequence, part);
+      target.submit(node.bind(bindings));
+    }
+  }
+}
+
 void Executor::run(const Plan& plan, const Batch& batch, const Probe& probe) {
   for (const InputData& input : batch.inputs) upload_input(plan, input);
   StepBindings bindings(*this, batch);
@@ -180,8 +226,7 @@ void Executor::run(const Plan& plan, const Batch& batch, const Probe& probe) {
     if (batch.outputs == 0 && nodes[n].part == Part::head) continue;
     const int backend = plan.node_backend[n];
     for (const Crossing& crossing : plan.crossings[n]) cross(crossing, batch);
-    bindings.at(backend);
-    backends_[static_cast<std::size_t>(backend)]->submit(nodes[n].bind(bindings));
+    submit(nodes[n], backend, batch, bindings);
     if (probe) show(nodes[n], backend, batch, probe);
   }
   for (Backend* backend : backends_) backend->synchronize();

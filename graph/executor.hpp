@@ -77,6 +77,7 @@ class Executor {
   std::vector<ValueId> may_cross() const;
   void make_staging();
   void cross(const Crossing& crossing, const Batch& batch);
+  void submit(const Node& node, int backend, const Batch& batch, StepBindings& bindings) const;
   void show(const Node& node, int backend, const Batch& batch, const Probe& probe) const;
   Tensor tensor(int backend, ValueId value, const Batch& batch) const;
 

@@ -137,21 +137,41 @@ void Scheduler::run(std::span<const SequenceTokens> batch, const Group& group, s
   }
 }
 
-std::vector<std::vector<float>> Scheduler::step(std::span<const SequenceTokens> batch, const Probe& probe) {
+/// The parts of a step that hold its first `tokens` tokens.
+int Scheduler::accepted_parts(const SequenceTokens& sequence, const StateStep& step,
+                              std::int64_t tokens) const {
+  const std::int64_t first = step.part(0).rows;
+  if (tokens < first || tokens > step.tokens()) {
+    fail(ErrorCode::invalid_argument,
+         "step: {} of {} tokens of sequence {} accepted; it keeps versions after {} to {} of them", tokens,
+         step.tokens(), to_string(sequence.sequence), first, step.tokens());
+  }
+  return static_cast<int>(tokens - first) + 1;
+}
+
+std::vector<std::vector<float>> Scheduler::step(std::span<const SequenceTokens> batch, const Probe& probe,
+                                                const Accept& accept) {
   check(batch);
   const std::vector<Group> groups = this->groups(batch);
   for (const Group& group : groups) require_weights(batch, group);
   std::vector<StateStep> steps;
   steps.reserve(batch.size());
   for (const SequenceTokens& sequence : batch) {
-    steps.push_back(state_.begin(sequence.sequence, static_cast<std::int64_t>(sequence.tokens.size())));
+    steps.push_back(state_.begin(sequence.sequence, static_cast<std::int64_t>(sequence.tokens.size()),
+                                 sequence.versions));
   }
   std::vector<std::vector<float>> logits(batch.size());
   for (const Group& group : groups) run(batch, group, steps, probe, logits);
+  std::vector<int> parts;
   for (std::size_t i = 0; i < batch.size(); ++i) {
-    history_.note(batch[i].sequence, steps[i].position(), batch[i].tokens);
+    parts.push_back(accept ? accepted_parts(batch[i], steps[i], accept(i, logits[i])) : steps[i].parts());
   }
-  for (StateStep& step : steps) step.commit();
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    const RowRange last = steps[i].part(parts[i] - 1);
+    const auto count = static_cast<std::size_t>(last.first_row + last.rows);
+    history_.note(batch[i].sequence, steps[i].position(), batch[i].tokens.first(count));
+  }
+  for (std::size_t i = 0; i < batch.size(); ++i) steps[i].commit(parts[i]);
   return logits;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -23,7 +24,15 @@ struct SequenceTokens {
   SequenceId sequence;
   std::span<const TokenId> tokens;
   Outputs outputs = Outputs::last;
+  /// How many of the last tokens the step keeps a version after, each of which StateManager::rollback can
+  /// return to: at most the tokens, and the budget's step_versions.
+  std::int64_t versions = 1;
 };
+
+/// Looks at the logits of a batch's i-th sequence before anything is committed and says how many of its
+/// tokens shall have happened; what it throws aborts the step. Who is asked for fewer than all tokens must
+/// have kept a version there (SequenceTokens::versions).
+using Accept = std::function<std::int64_t(std::size_t i, std::span<const float> logits)>;
 
 /// Takes steps: a batch of sequences, each with any number of tokens, through all layers, as one transaction.
 /// What a sequence computes does not depend on which others are in the batch. A layer runs where its state
@@ -36,13 +45,18 @@ class Scheduler {
   Scheduler(const Model& model, const Plan& plan, const Residents& residents, StateManager& state,
             Executor& executor);
 
-  /// Runs the tokens and commits: every sequence has a new version. Returns the wanted logits of each
+  /// Runs the tokens and commits: every sequence has its new versions. Returns the wanted logits of each
   /// sequence, [rows, vocab]. On an Error no sequence has changed: Error(invalid_argument) for an id outside
-  /// the vocabulary, no tokens, a sequence given twice, or more rows than the limits allow;
+  /// the vocabulary, no tokens, a sequence given twice, more rows than the limits allow or more versions than
+  /// the budget;
   /// Error(not_resident) when weights are not where a layer is to run, or a plan that is not movable
   /// does not run it where the state lives, which is looked at before anything runs; otherwise what state and
   /// backends throw.
-  std::vector<std::vector<float>> step(std::span<const SequenceTokens> batch, const Probe& probe = {});
+  ///
+  /// With `accept`, only the first tokens of a sequence are committed, as many as it says; the others are
+  /// dropped, which copies nothing. Error(invalid_argument) when there is no version at that number.
+  std::vector<std::vector<float>> step(std::span<const SequenceTokens> batch, const Probe& probe = {},
+                                       const Accept& accept = {});
 
   /// The tokens of every committed step.
   const TokenHistory& history() const { return history_; }
@@ -65,6 +79,7 @@ class Scheduler {
   void require_weights(std::span<const SequenceTokens> batch, const Group& group) const;
   void require_state(SequenceId sequence) const;
   std::vector<Group> groups(std::span<const SequenceTokens> batch);
+  int accepted_parts(const SequenceTokens& sequence, const StateStep& step, std::int64_t tokens) const;
   void run(std::span<const SequenceTokens> batch, const Group& group, std::vector<StateStep>& steps,
            const Probe& probe, std::vector<std::vector<float>>& logits);
 

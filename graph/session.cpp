@@ -34,9 +34,10 @@ SequenceId Session::fork(SequenceId sequence) {
   return fork;
 }
 
-std::vector<std::vector<float>> Session::step(std::span<const SequenceTokens> batch, const Probe& probe) {
+std::vector<std::vector<float>> Session::step(std::span<const SequenceTokens> batch, const Probe& probe,
+                                              const Accept& accept) {
   for (const SequenceTokens& sequence : batch) misses_->resolve(sequence.sequence);
-  return scheduler_->step(batch, probe);
+  return scheduler_->step(batch, probe, accept);
 }
 
 MigrationReport Session::migrate(SequenceId sequence, const std::vector<int>& layers,

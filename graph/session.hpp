@@ -42,7 +42,8 @@ class Session {
 
   /// Scheduler::step, after the policies of the sequences have seen to weights that are missed. On an Error
   /// no sequence has taken a token; states that a policy has moved by then are where it moved them.
-  std::vector<std::vector<float>> step(std::span<const SequenceTokens> batch, const Probe& probe = {});
+  std::vector<std::vector<float>> step(std::span<const SequenceTokens> batch, const Probe& probe = {},
+                                       const Accept& accept = {});
 
   /// Misses and migrations of this session, oldest first; the last Misses::kEvents of them.
   const std::deque<ResidencyEvent>& events() const { return misses_->events(); }

@@ -17,6 +17,7 @@ struct SessionOptions {
   std::int64_t context_tokens = 0;  ///< of each sequence; 0: 4096 or the model's own limit if that is less
   std::int64_t sequences = 1;       ///< open at a time
   std::int64_t kept_versions = 1;   ///< of each sequence, for rollback
+  std::int64_t step_versions = 1;   ///< that one step may keep (SequenceTokens::versions, verify)
   StepLimits limits;                ///< longer inputs go through in chunks
   /// Unset: uniform when the plan has all state on one backend, else per_layer.
   std::optional<Residency> residency;

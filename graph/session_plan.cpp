@@ -82,8 +82,8 @@ SessionPlan plan_rules(const Context& context, const ModelConfig& config, const 
   planned.note = rules.note;
   planned.backends = named_backends(context, names);
   planned.geometry = state_geometry(config, planned.backends.front()->info().real);
-  planned.budget = {options.sequences, resolve_context(config, options.context_tokens),
-                    options.kept_versions};
+  planned.budget = {options.sequences, resolve_context(config, options.context_tokens), options.kept_versions,
+                    options.step_versions};
   planned.plan = make_plan(graph, sizes, planned.geometry, asked.renumbered(all, names), names,
                            planned.budget.context_tokens);
   planned.plan.homes = home_flags(options.homes, names, context);

@@ -27,12 +27,13 @@ PoolSizes pool_sizes(const StateGeometry& geometry, const LayerCapacity& capacit
   require_positive(budget.sequences, "sequences");
   require_positive(budget.context_tokens, "context_tokens");
   require_positive(budget.kept_versions, "kept_versions");
+  require_positive(budget.step_versions, "step_versions");
   require_capacity(capacity.recurrent, geometry, LayerKind::recurrent);
   require_capacity(capacity.kv, geometry, LayerKind::kv);
 
   PoolSizes sizes;
   if (capacity.recurrent > 0) {
-    const std::int64_t versions = checked_add(budget.kept_versions, 1, "slots");
+    const std::int64_t versions = checked_add(budget.kept_versions, budget.step_versions, "slots");
     const std::int64_t per_layer = checked_mul(budget.sequences, versions, "slots");
     sizes.slots = checked_add(1, checked_mul(capacity.recurrent, per_layer, "slots"), "slots");
     sizes.bytes = checked_mul(sizes.slots, geometry.slot_bytes(), "bytes of all slots");

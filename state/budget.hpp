@@ -11,6 +11,7 @@ struct StateBudget {
   std::int64_t sequences = 1;       ///< open at a time, forks included
   std::int64_t context_tokens = 0;  ///< of each sequence
   std::int64_t kept_versions = 1;   ///< of each sequence, the newest included: 1 allows no rollback
+  std::int64_t step_versions = 1;   ///< that one step may write, whether they are kept or not
 };
 
 /// How many layers of one sequence may have their state on a backend.
@@ -28,13 +29,14 @@ struct PoolSizes {
 
 /// The rule, per backend:
 ///
-///     slots = 1 + recurrent layers * sequences * (kept_versions + 1)      0 when no recurrent layer may live
-///     there pages =     kv layers        * sequences * ceil(context_tokens / page_tokens)
+///     slots = 1 + recurrent layers * sequences * (kept_versions + step_versions)
+///     pages =     kv layers        * sequences * ceil(context_tokens / page_tokens)
 ///
-/// The one slot is the zero slot, the + 1 the version that a step is writing. Copy-on-write needs no pages of
-/// its own: a shared page stands in at least two sequences' lists and is stored once, and each list was
-/// counted in full, so the copy takes the place that sharing had saved. Hence a sequence that was admitted
-/// can always take its next step, up to the context: the pools cannot run dry.
+/// and no slots where no recurrent layer may live. The one slot is the zero slot, step_versions are those
+/// that a step is writing while the kept ones are still there. Copy-on-write needs no pages of its own: a
+/// shared page stands in at least two sequences' lists and is stored once, and each list was counted in full,
+/// so the copy takes the place that sharing had saved. Hence a sequence that was admitted can always take its
+/// next step, up to the context: the pools cannot run dry.
 ///
 /// Throws Error(invalid_argument) for a geometry, capacity or budget without meaning, or sizes past 63 bits.
 PoolSizes pool_sizes(const StateGeometry& geometry, const LayerCapacity& capacity, const StateBudget& budget);

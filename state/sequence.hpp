@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -61,16 +60,19 @@ struct Sequence {
   std::vector<Version> versions;  ///< the kept ones
   std::vector<PageList> pages;    ///< by layer; empty for a recurrent layer
   std::int64_t next_number = 0;
-  bool unsafe = false;          ///< went on without its state once (unsafe_restart.hpp)
-  std::optional<Version> next;  ///< what the open step writes
+  bool unsafe = false;        ///< went on without its state once (unsafe_restart.hpp)
+  std::vector<Version> next;  ///< what the open step writes, oldest first; empty when none is open
 
   const Version& newest() const { return versions.back(); }
   /// Null when it is not kept.
   const Version* find(std::int64_t number) const;
 
-  /// The open step's slots become the newest version; of the older ones, those past `kept_versions` are given
-  /// back. REQUIRES: an open step, and room in `versions` for one more.
-  void commit(std::int64_t kept_versions) noexcept;
+  /// The first `count` versions that the open step wrote become the newest ones, the others are given back
+  /// with the pages of their tokens, and so are the oldest past `kept_versions`. REQUIRES: an open step that
+  /// writes so many, at least 1, and room in `versions` for them.
+  void commit(std::int64_t count, std::int64_t kept_versions, const StateGeometry& geometry) noexcept;
+  /// Gives back the pages past the newest version.
+  void truncate_pages(const StateGeometry& geometry) noexcept;
   /// Forgets the open step, if there is one, and every version newer than the first `count`; gives back their
   /// pages.
   void keep_oldest(std::int64_t count, const StateGeometry& geometry) noexcept;

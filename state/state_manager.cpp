@@ -59,7 +59,7 @@ StateManager::StateManager(StateGeometry geometry, std::vector<Backend*> backend
 
 StateManager::~StateManager() {
   assert(std::none_of(entries_.begin(), entries_.end(),
-                      [](const Entry& entry) { return entry.sequence && entry.sequence->next; }));
+                      [](const Entry& entry) { return entry.sequence && !entry.sequence->next.empty(); }));
 }
 
 std::vector<StateUsage> StateManager::usage() const {
@@ -91,10 +91,12 @@ SequenceId StateManager::open(const SequenceOptions& options) {
 
 SequenceId StateManager::fork(SequenceId id) { return admit(Sequence(find_idle(id, "fork it"))); }
 
-StateStep StateManager::begin(SequenceId id, std::int64_t tokens) {
+StateStep StateManager::begin(SequenceId id, std::int64_t tokens, std::int64_t versions) {
   Sequence& sequence = find_idle(id, "begin another");
   require_room(sequence, tokens);
-  Version next = reserve_version(sequence, tokens);
+  require_versions(tokens, versions);
+  std::vector<Version> next = reserve_versions(sequence, tokens, versions);
+  sequence.versions.reserve(sequence.versions.size() + next.size());
   std::vector<PageGrowth> growth = reserve_pages(sequence, tokens);
   // From here on nothing throws.
   for (std::size_t layer = 0; layer < growth.size(); ++layer) {
@@ -197,10 +199,11 @@ const Sequence& StateManager::find(SequenceId id) const {
 Sequence& StateManager::find_idle(SequenceId id, std::string_view verb) {
   find(id);
   Sequence& sequence = *entries_[id.index].sequence;
-  if (sequence.next) {
+  if (!sequence.next.empty()) {
     fail(ErrorCode::invalid_argument,
          "sequence {} has an open step of {} tokens at {}; commit or drop it to {}", to_string(id),
-         sequence.next->info.tokens - sequence.newest().info.tokens, sequence.newest().info.tokens, verb);
+         sequence.next.back().info.tokens - sequence.newest().info.tokens, sequence.newest().info.tokens,
+         verb);
   }
   return sequence;
 }
@@ -276,6 +279,15 @@ void StateManager::require_room(const Sequence& sequence, std::int64_t tokens) c
   }
 }
 
+void StateManager::require_versions(std::int64_t tokens, std::int64_t versions) const {
+  if (versions < 1 || versions > tokens || versions > budget_.step_versions) {
+    fail(ErrorCode::invalid_argument,
+         "a step of {} tokens that keeps {} versions: expected 1 to {}, as it has {} tokens and the budget "
+         "allows {}",
+         tokens, versions, std::min(tokens, budget_.step_versions), tokens, budget_.step_versions);
+  }
+}
+
 /// Of 0 tokens; the next number is for the caller to take.
 Version StateManager::zero_version(const Sequence& sequence) const {
   Version version{{.number = sequence.next_number, .tokens = 0},
@@ -303,9 +315,8 @@ SequenceId StateManager::admit(Sequence sequence) {
   return entry->sequence->id;
 }
 
-Version StateManager::reserve_version(const Sequence& sequence, std::int64_t tokens) {
-  Version next{{.number = sequence.next_number, .tokens = sequence.newest().info.tokens + tokens},
-               std::vector<BlockRef>(geometry_.layers.size())};
+Version StateManager::reserve_version(const Sequence& sequence, const VersionInfo& info) {
+  Version next{info, std::vector<BlockRef>(geometry_.layers.size())};
   for (int layer = 0; layer < layer_count(); ++layer) {
     if (geometry_.layers[layer] == LayerKind::recurrent) {
       next.slots[layer] = places_[sequence.home[layer]].slots.acquire();
@@ -314,9 +325,18 @@ Version StateManager::reserve_version(const Sequence& sequence, std::int64_t tok
   return next;
 }
 
+std::vector<Version> StateManager::reserve_versions(const Sequence& sequence, std::int64_t tokens,
+                                                    std::int64_t versions) {
+  const std::int64_t first = sequence.newest().info.tokens + tokens - versions + 1;
+  std::vector<Version> next;
+  for (std::int64_t i = 0; i < versions; ++i) {
+    next.push_back(reserve_version(sequence, {.number = sequence.next_number + i, .tokens = first + i}));
+  }
+  return next;
+}
+
 /// Also makes room in the lists themselves, which nobody can see.
 std::vector<StateManager::PageGrowth> StateManager::reserve_pages(Sequence& sequence, std::int64_t tokens) {
-  sequence.versions.reserve(sequence.versions.size() + 1);
   std::vector<PageGrowth> growth(geometry_.layers.size());
   for (int layer = 0; layer < layer_count(); ++layer) {
     if (geometry_.layers[layer] != LayerKind::kv) continue;

@@ -94,11 +94,12 @@ class StateManager {
   /// their own ways. Throws Error(out_of_memory) when the budget's sequences are all open.
   SequenceId fork(SequenceId id);
 
-  /// Starts the step of the next `tokens` tokens, at least 1. Reserves all that it may need first: a slot per
-  /// recurrent layer, the new pages, and a copy of the last page where it is partly filled and shared. Throws
-  /// Error(invalid_argument) when the context would be exceeded, with the numbers, and what Backend::copy
-  /// throws.
-  StateStep begin(SequenceId id, std::int64_t tokens);
+  /// Starts the step of the next `tokens` tokens, at least 1, which writes a version after each of the last
+  /// `versions` of them. Reserves all that it may need first: a slot per recurrent layer and version, the new
+  /// pages, and a copy of the last page where it is partly filled and shared. Throws Error(invalid_argument)
+  /// when the context would be exceeded, with the numbers, or `versions` is not in 1 .. tokens or more than
+  /// the budget's step_versions; and what Backend::copy throws.
+  StateStep begin(SequenceId id, std::int64_t tokens, std::int64_t versions = 1);
 
   /// Returns to a kept version: it becomes the newest, later ones are forgotten and their slots and pages
   /// given back. To the newest: no effect. Throws Error(not_found) listing the kept versions when it is not
@@ -181,7 +182,9 @@ class StateManager {
 
   Version zero_version(const Sequence& sequence) const;
   SequenceId admit(Sequence sequence);
-  Version reserve_version(const Sequence& sequence, std::int64_t tokens);
+  void require_versions(std::int64_t tokens, std::int64_t versions) const;
+  Version reserve_version(const Sequence& sequence, const VersionInfo& info);
+  std::vector<Version> reserve_versions(const Sequence& sequence, std::int64_t tokens, std::int64_t versions);
   std::vector<PageGrowth> reserve_pages(Sequence& sequence, std::int64_t tokens);
 
   StateGeometry geometry_;

@@ -25,34 +25,59 @@ StateStep::~StateStep() { abort(); }
 
 std::int64_t StateStep::position() const { return sequence_->newest().info.tokens; }
 
-std::int64_t StateStep::tokens() const { return sequence_->next->info.tokens - position(); }
+std::int64_t StateStep::tokens() const { return sequence_->next.back().info.tokens - position(); }
 
-ConstTensor StateStep::recurrent_in(int layer, int backend) const {
-  return recurrent_view(manager_->geometry(),
-                        resident(layer, backend, LayerKind::recurrent).newest().slots[layer]);
+int StateStep::parts() const { return static_cast<int>(sequence_->next.size()); }
+
+RowRange StateStep::part(int part) const {
+  assert(part >= 0 && part < parts());
+  const auto end = [&](int p) {
+    return sequence_->next[static_cast<std::size_t>(p)].info.tokens - position();
+  };
+  const std::int64_t first = part == 0 ? 0 : end(part - 1);
+  return {first, end(part) - first};
 }
 
-Tensor StateStep::recurrent_out(int layer, int backend) const {
-  return recurrent_view(manager_->geometry(),
-                        resident(layer, backend, LayerKind::recurrent).next->slots[layer]);
+const BlockRef& StateStep::slot_out(int layer, int backend, int part) const {
+  const Sequence& sequence = resident(layer, backend, LayerKind::recurrent);
+  if (part < 0 || part >= parts()) {
+    fail(ErrorCode::invalid_argument, "part {} of a step does not exist: there are {}, from 0", part,
+         parts());
+  }
+  return sequence.next[static_cast<std::size_t>(part)].slots[static_cast<std::size_t>(layer)];
 }
 
-ConstTensor StateStep::conv_in(int layer, int backend) const {
-  return conv_view(manager_->geometry(),
-                   resident(layer, backend, LayerKind::recurrent).newest().slots[layer]);
+const BlockRef& StateStep::slot_in(int layer, int backend, int part) const {
+  slot_out(layer, backend, part);  // throws when there is no such part
+  if (part > 0) return slot_out(layer, backend, part - 1);
+  return sequence_->newest().slots[static_cast<std::size_t>(layer)];
 }
 
-Tensor StateStep::conv_out(int layer, int backend) const {
-  return conv_view(manager_->geometry(), resident(layer, backend, LayerKind::recurrent).next->slots[layer]);
+ConstTensor StateStep::recurrent_in(int layer, int backend, int part) const {
+  return recurrent_view(manager_->geometry(), slot_in(layer, backend, part));
+}
+
+Tensor StateStep::recurrent_out(int layer, int backend, int part) const {
+  return recurrent_view(manager_->geometry(), slot_out(layer, backend, part));
+}
+
+ConstTensor StateStep::conv_in(int layer, int backend, int part) const {
+  return conv_view(manager_->geometry(), slot_in(layer, backend, part));
+}
+
+Tensor StateStep::conv_out(int layer, int backend, int part) const {
+  return conv_view(manager_->geometry(), slot_out(layer, backend, part));
 }
 
 std::span<void* const> StateStep::pages(int layer, int backend) const {
   return resident(layer, backend, LayerKind::kv).pages[layer].data();
 }
 
-void StateStep::commit() noexcept {
+void StateStep::commit() noexcept { commit(parts()); }
+
+void StateStep::commit(int count) noexcept {
   assert(open());
-  std::exchange(sequence_, nullptr)->commit(manager_->budget().kept_versions);
+  std::exchange(sequence_, nullptr)->commit(count, manager_->budget().kept_versions, manager_->geometry());
 }
 
 void StateStep::abort() noexcept {

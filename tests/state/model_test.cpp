@@ -94,12 +94,13 @@ LayerState expected_layer(const StateGeometry& geometry, const ModelVersion& ver
 
 struct OpenStep {
   StateStep step;
-  std::optional<ModelVersion> result;  ///< none: it was filled with rubbish and must not be committed
+  std::vector<ModelVersion> results;  ///< by part; none: it was filled with rubbish and must not be committed
 };
 
 class ModelTest : public ::testing::Test {
  protected:
-  static constexpr StateBudget kBudget{.sequences = 5, .context_tokens = 22, .kept_versions = 3};
+  static constexpr StateBudget kBudget{
+      .sequences = 5, .context_tokens = 22, .kept_versions = 3, .step_versions = 4};
   static constexpr std::uint64_t kSeed = 20'26;
   static constexpr int kOperations = 20'000;
 
@@ -149,17 +150,34 @@ class ModelTest : public ::testing::Test {
       return choose(3) == 0 ? close(id) : reset(id);  // or all sequences would soon be full
     }
     if (choose(4) == 0) return begin_failing(id, count);
-    OpenStep open{manager_.begin(id, count), {}};
+    const std::int64_t versions = 1 + static_cast<std::int64_t>(choose(4));
+    if (versions > count) {
+      return expect_error(ErrorCode::invalid_argument, {"expected 1 to"},
+                          [&] { manager_.begin(id, count, versions); });
+    }
+    OpenStep open{manager_.begin(id, count, versions), {}};
     if (choose(4) == 0) {
       scribble(manager_, open.step);
     } else {
       compute(manager_, open.step, tokens);
-      open.result = next_version(geometry_, sequence.versions.back(), tokens);
-      open.result->info.number = sequence.next_number;
-      open.result->serial = ++last_serial_;
+      open.results = results_of(sequence, tokens, versions);
     }
     steps_.emplace(id.index, std::move(open));
     if (choose(6) != 0) finish(id);
+  }
+
+  /// A version after each of the last `versions` tokens.
+  std::vector<ModelVersion> results_of(const ModelSequence& sequence, const Words& tokens,
+                                       std::int64_t versions) {
+    std::vector<ModelVersion> results;
+    const std::ptrdiff_t first = std::ssize(tokens) - versions + 1;
+    for (std::ptrdiff_t end = first; end <= std::ssize(tokens); ++end) {
+      results.push_back(
+          next_version(geometry_, sequence.versions.back(), {tokens.begin(), tokens.begin() + end}));
+      results.back().info.number = sequence.next_number + end - first;
+      results.back().serial = ++last_serial_;
+    }
+    return results;
   }
 
   /// The next copy fails, or the one after it, if there are any.
@@ -181,12 +199,15 @@ class ModelTest : public ::testing::Test {
     const auto found = steps_.find(id.index);
     if (found == steps_.end()) return;
     OpenStep& open = found->second;
-    if (open.result && choose(5) != 0) {
-      open.step.commit();
+    if (!open.results.empty() && choose(5) != 0) {
+      const std::uint64_t count = 1 + choose(open.results.size());
+      open.step.commit(static_cast<int>(count));
       ModelSequence& sequence = sequences_[id.index];
-      sequence.versions.push_back(std::move(*open.result));
-      ++sequence.next_number;
-      if (sequence.versions.size() > 3) sequence.versions.erase(sequence.versions.begin());
+      for (std::uint64_t i = 0; i < count; ++i) {
+        sequence.versions.push_back(std::move(open.results[i]));
+        ++sequence.next_number;
+        if (sequence.versions.size() > 3) sequence.versions.erase(sequence.versions.begin());
+      }
     }
     steps_.erase(found);
   }
@@ -280,7 +301,8 @@ class ModelTest : public ::testing::Test {
   /// shared.
   void compare_usage() {
     std::set<std::int64_t> serials{0};
-    std::int64_t slots = 3 * static_cast<std::int64_t>(steps_.size());
+    std::int64_t slots = 0;
+    for (const auto& [index, open] : steps_) slots += 3 * open.step.parts();
     std::int64_t most = 0;
     std::int64_t sum = 0;
     for (const auto& [index, sequence] : sequences_) {

@@ -73,8 +73,12 @@ void compute(const StateManager& manager, const StateStep& step, const std::vect
   for_each_layer(
       manager, step,
       [&](int layer, int home) {
-        compute_state(step.recurrent_in(layer, home), step.recurrent_out(layer, home), tokens);
-        compute_state(step.conv_in(layer, home), step.conv_out(layer, home), tokens);
+        for (int part = 0; part < step.parts(); ++part) {
+          const auto first = tokens.begin() + step.part(part).first_row;
+          const std::vector<std::uint32_t> some(first, first + step.part(part).rows);
+          compute_state(step.recurrent_in(layer, home, part), step.recurrent_out(layer, home, part), some);
+          compute_state(step.conv_in(layer, home, part), step.conv_out(layer, home, part), some);
+        }
       },
       [&](int layer, int home) {
         const std::span<void* const> pages = step.pages(layer, home);
@@ -94,10 +98,12 @@ void scribble(const StateManager& manager, const StateStep& step) {
   for_each_layer(
       manager, step,
       [&](int layer, int home) {
-        const Tensor recurrent = step.recurrent_out(layer, home);
-        const Tensor conv = step.conv_out(layer, home);
-        std::memset(recurrent.data, 0xAB, static_cast<std::size_t>(recurrent.bytes()));
-        std::memset(conv.data, 0xAB, static_cast<std::size_t>(conv.bytes()));
+        for (int part = 0; part < step.parts(); ++part) {
+          const Tensor recurrent = step.recurrent_out(layer, home, part);
+          const Tensor conv = step.conv_out(layer, home, part);
+          std::memset(recurrent.data, 0xAB, static_cast<std::size_t>(recurrent.bytes()));
+          std::memset(conv.data, 0xAB, static_cast<std::size_t>(conv.bytes()));
+        }
       },
       [&](int layer, int home) {
         const std::span<void* const> pages = step.pages(layer, home);

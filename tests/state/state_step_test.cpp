@@ -185,5 +185,93 @@ TEST_F(StateStepTest, TheContextIsALimit) {
   EXPECT_EQ(manager.tokens(id), 20);
 }
 
+/// Sequences that keep three versions, and steps that write up to three.
+class PartsTest : public ::testing::Test {
+ protected:
+  static constexpr StateBudget kBudget{
+      .sequences = 2, .context_tokens = 20, .kept_versions = 3, .step_versions = 3};
+
+  SequenceId open_split() { return manager.open({Residency::per_layer, {0, 1, 1, 0, 0}}); }
+
+  FakeBackend cpu{"cpu"};
+  FakeBackend gpu{"gpu"};
+  StateManager manager{
+      small_geometry(), {&cpu, &gpu}, {all_layers(small_geometry()), all_layers(small_geometry())}, kBudget};
+};
+
+TEST_F(PartsTest, TheLastTokensAreAPartEach) {
+  const SequenceId id = open_split();
+  const StateStep step = manager.begin(id, 7, 3);
+  ASSERT_EQ(step.parts(), 3);
+  const std::vector<std::pair<std::int64_t, std::int64_t>> expected{{0, 5}, {5, 1}, {6, 1}};
+  for (int part = 0; part < 3; ++part) {
+    EXPECT_EQ(std::pair(step.part(part).first_row, step.part(part).rows),
+              expected[static_cast<std::size_t>(part)]);
+  }
+  EXPECT_EQ(step.recurrent_in(0, 0, 1).data, step.recurrent_out(0, 0, 0).data);
+  EXPECT_EQ(step.conv_in(0, 0, 2).data, step.conv_out(0, 0, 1).data);
+  EXPECT_NE(step.recurrent_out(0, 0, 1).data, step.recurrent_out(0, 0, 2).data);
+  for (int part : {-1, 3}) {
+    expect_error(ErrorCode::invalid_argument, {"part", "there are 3"},
+                 [&] { step.recurrent_in(0, 0, part); });
+    expect_error(ErrorCode::invalid_argument, {"part", "there are 3"}, [&] { step.conv_out(0, 0, part); });
+  }
+}
+
+TEST_F(PartsTest, EveryPrefixCanBeCommitted) {
+  for (int count = 1; count <= 3; ++count) {
+    const SequenceId id = open_split();
+    advance(manager, id, kThreeTokens);
+    const SequenceId twin = manager.fork(id);
+    StateStep step = manager.begin(id, 5, 3);
+    compute(manager, step, {1, 2, 3, 4, 5});
+    step.commit(count);
+    const std::vector<std::uint32_t> tokens{1, 2, 3, 4, 5};
+    advance(manager, twin, {tokens.begin(), tokens.begin() + 2 + count});
+    EXPECT_EQ(manager.tokens(id), 5 + count);
+    EXPECT_EQ(export_all(manager, id), export_all(manager, twin)) << count;
+    manager.close(id);
+    manager.close(twin);
+    EXPECT_EQ(used(manager), Used{});
+  }
+}
+
+TEST_F(PartsTest, WhatIsDroppedLeavesNothing) {
+  const SequenceId id = open_split();
+  advance(manager, id, kThreeTokens);
+  {
+    StateStep step = manager.begin(id, 3, 3);
+    compute(manager, step, {1, 2, 3});
+    step.commit(1);
+  }
+  const std::vector<VersionInfo> expected{{0, 0}, {1, 3}, {2, 4}};
+  EXPECT_EQ(manager.versions(id), expected);
+  EXPECT_EQ(used(manager), (Used{2 * 3, 2 * 1})) << "two versions, and the zero slot; 4 tokens fit on a page";
+  advance(manager, id, {9});
+  EXPECT_EQ(manager.versions(id).back(), (VersionInfo{3, 5}));
+}
+
+TEST_F(PartsTest, EveryVersionOfAStepCanBeReturnedTo) {
+  const SequenceId id = open_split();
+  StateStep step = manager.begin(id, 5, 3);
+  compute(manager, step, {1, 2, 3, 4, 5});
+  step.commit();
+  const std::vector<VersionInfo> expected{{1, 3}, {2, 4}, {3, 5}};
+  EXPECT_EQ(manager.versions(id), expected);
+  const SequenceId twin = open_split();
+  advance(manager, twin, {1, 2, 3, 4});
+  manager.rollback(id, 2);
+  EXPECT_EQ(export_all(manager, id), export_all(manager, twin));
+}
+
+TEST_F(PartsTest, MoreVersionsThanTokensOrBudgetAreRefused) {
+  const SequenceId id = open_split();
+  for (const auto& [tokens, versions] : {std::pair(5, 0), {5, 4}, {2, 3}}) {
+    expect_error(ErrorCode::invalid_argument, {"versions", "expected 1 to"},
+                 [&, t = tokens, v = versions] { manager.begin(id, t, v); });
+  }
+  EXPECT_EQ(used(manager), Used{});
+}
+
 }  // namespace
 }  // namespace tandem::testing
