@@ -164,15 +164,20 @@ void Executor::make_staging() {
     const std::int64_t rows = value.rows == Rows::tokens ? limits_.tokens : limits_.outputs;
     bytes = std::max(bytes, checked_mul(rows * element, value.width, "staging"));
   }
+  entrances_.resize(backends_.size());
   if (bytes == 0) return;
   const auto device = std::find_if(backends_.begin(), backends_.end(),
                                    [](const Backend* b) { return !b->info().host_memory; });
   Backend& owner = device == backends_.end() ? *backends_.front() : **device;
-  for (Staging& staging : staging_) staging.memory = owner.allocate_staging(static_cast<std::size_t>(bytes));
+  for (Entrance& entrance : entrances_) {
+    for (Staging& staging : entrance.staging)
+      staging.memory = owner.allocate_staging(static_cast<std::size_t>(bytes));
+  }
 }
 
 void Executor::cross(const Crossing& crossing, const Batch& batch) {
-  Staging& staging = staging_[crossings_ % staging_.size()];
+  Entrance& entrance = entrances_[static_cast<std::size_t>(crossing.to)];
+  Staging& staging = entrance.staging[entrance.turn++ % entrance.staging.size()];
   if (staging.left) staging.left->wait();
   Backend& source = *backends_[static_cast<std::size_t>(crossing.from)];
   Backend& target = *backends_[static_cast<std::size_t>(crossing.to)];
@@ -229,12 +234,14 @@ void Executor::run(const Plan& plan, const Batch& batch, const Probe& probe) {
     submit(nodes[n], backend, batch, bindings);
     if (probe) show(nodes[n], backend, batch, probe);
   }
-  for (Backend* backend : backends_) backend->synchronize();
+  for (std::size_t b = 0; b < backends_.size(); ++b) {
+    if (plan.uses[b]) backends_[b]->synchronize();
+  }
 }
 
-std::vector<float> Executor::read(ValueId id, std::int64_t rows) const {
+std::vector<float> Executor::read(const Plan& plan, ValueId id, std::int64_t rows) const {
   const Value& value = model_.graph().value(id);
-  const int backend = plan_.node_backend.back();
+  const int backend = plan.node_backend.back();
   Backend& source = *backends_[static_cast<std::size_t>(backend)];
   std::vector<float> result(static_cast<std::size_t>(rows * value.width));
   if (result.empty()) return result;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -39,7 +40,9 @@ struct Batch {
 using Probe = std::function<void(const Node& node, const Value& value, const ConstTensor& host)>;
 
 /// Runs plans: binds each node's operator to memory, moves what crosses, submits. Knows backends only as the
-/// interface. Model, plan, backends and residents outlive it. Not thread-safe.
+/// interface. Model, plan, backends and residents outlive it.
+///
+/// Thread-safety: plans that use different backends (Plan::uses) may run at the same time; nothing else.
 class Executor {
  public:
   /// Allocates the workspace and the rotary tables for `context_tokens` positions. All plans that it will run
@@ -53,8 +56,9 @@ class Executor {
   void run(const Batch& batch, const Probe& probe = {}) { run(plan_, batch, probe); }
   void run(const Plan& plan, const Batch& batch, const Probe& probe = {});
 
-  /// The first `rows` rows of a value after run(), as f32. REQUIRES: an output of the last node.
-  std::vector<float> read(ValueId value, std::int64_t rows) const;
+  /// The first `rows` rows of a value after a run of the plan, as f32. REQUIRES: an output of the last node.
+  std::vector<float> read(ValueId value, std::int64_t rows) const { return read(plan_, value, rows); }
+  std::vector<float> read(const Plan& plan, ValueId value, std::int64_t rows) const;
 
   const StepLimits& limits() const { return limits_; }
   std::int64_t workspace_bytes(int backend) const { return workspace_.bytes(backend); }
@@ -69,6 +73,11 @@ class Executor {
   struct Staging {
     Buffer memory;
     std::unique_ptr<Event> left;  ///< when the last value has gone from here; null before the first
+  };
+  /// The way to one backend; used by whoever runs there.
+  struct Entrance {
+    std::array<Staging, 2> staging;  ///< taken in turn
+    std::size_t turn = 0;
   };
 
   void upload_input(const Plan& plan, const InputData& input) const;
@@ -89,9 +98,9 @@ class Executor {
   Workspace workspace_;
   std::int64_t rope_positions_ = 0;
   std::vector<Buffer> rope_cos_, rope_sin_;  ///< by backend
-  std::array<Staging, 2> staging_;           ///< taken in turn
-  std::uint64_t crossings_ = 0;
-  std::uint64_t crossed_bytes_ = 0;
+  std::vector<Entrance> entrances_;          ///< by backend
+  std::atomic<std::uint64_t> crossings_ = 0;
+  std::atomic<std::uint64_t> crossed_bytes_ = 0;
 };
 
 }  // namespace tandem

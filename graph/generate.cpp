@@ -22,7 +22,7 @@ class Stopwatch {
 
 void check_prompt(const Session& session, SequenceId sequence, std::span<const TokenId> prompt) {
   if (prompt.empty()) fail(ErrorCode::invalid_argument, "the prompt is empty: expected at least one token");
-  const std::int64_t room = session.context_tokens() - session.state().tokens(sequence);
+  const std::int64_t room = session.context_tokens() - session.tokens(sequence);
   if (static_cast<std::int64_t>(prompt.size()) > room) {
     fail(ErrorCode::invalid_argument,
          "the prompt has {} tokens, the context has room for {}; ask for a larger context", prompt.size(),
@@ -42,7 +42,7 @@ double negative_log_likelihood(std::span<const float> logits, TokenId target) {
 class ScopedSequence {
  public:
   explicit ScopedSequence(Session& session) : session_(session), id_(session.open()) {}
-  ~ScopedSequence() { session_.state().close(id_); }
+  ~ScopedSequence() { session_.close(id_); }
   ScopedSequence(const ScopedSequence&) = delete;
   ScopedSequence& operator=(const ScopedSequence&) = delete;
   SequenceId id() const { return id_; }
@@ -82,7 +82,7 @@ Generated generate(Session& session, SequenceId sequence, std::span<const TokenI
       result.reason = StopReason::interrupted;
       break;
     }
-    const std::int64_t position = session.state().tokens(sequence);
+    const std::int64_t position = session.tokens(sequence);
     const TokenId id = choose(logits, options.sampling, position);
     if (std::find(options.stop_ids.begin(), options.stop_ids.end(), id) != options.stop_ids.end()) {
       result.reason = StopReason::end_of_text;

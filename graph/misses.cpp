@@ -60,7 +60,9 @@ bool Misses::may_live(int layer, int backend) const {
          plan_.state_home[static_cast<std::size_t>(layer)] == backend;
 }
 
-std::vector<int> Misses::missed(SequenceId sequence) const {
+std::vector<int> Misses::missed_layers(SequenceId sequence) {
+  if (!plan_.movable()) return {};
+  look_where_weights_are();
   const std::vector<int>& homes = state_.homes(sequence);
   std::vector<int> layers;
   for (int layer = 0; layer < static_cast<int>(homes.size()); ++layer) {
@@ -104,10 +106,8 @@ void Misses::act(SequenceId sequence, MissPolicy policy, const std::vector<int>&
 }
 
 void Misses::resolve(SequenceId sequence) {
-  if (!plan_.movable()) return;
   const Clock clock;
-  look_where_weights_are();
-  const std::vector<int> layers = missed(sequence);
+  const std::vector<int> layers = missed_layers(sequence);
   if (layers.empty()) return;
   const MissPolicy policy = this->policy(sequence);
   ResidencyEvent event;

@@ -30,6 +30,8 @@ class Misses {
   }
   MissPolicy policy(SequenceId sequence) const;
 
+  /// Whether resolve() would have something to do.
+  bool missed(SequenceId sequence) { return !missed_layers(sequence).empty(); }
   /// After this the sequence's next step finds the weights of its states, unless its policy is refuse.
   /// Throws Error(not_resident) when no backend of the session has the weights, and what migrate() and a
   /// replay's steps throw; the sequence is then as before. An event is noted in any case when there is a
@@ -48,7 +50,7 @@ class Misses {
   bool holds_state_of(int layer, int backend) const {
     return held_[static_cast<std::size_t>(backend)][static_cast<std::size_t>(layer)];
   }
-  std::vector<int> missed(SequenceId sequence) const;
+  std::vector<int> missed_layers(SequenceId sequence);
   bool may_live(int layer, int backend) const;
   int backend_for(const std::vector<int>& layers, SequenceId sequence) const;
   std::vector<int> new_homes(SequenceId sequence, const std::vector<int>& layers, bool whole) const;

@@ -43,6 +43,7 @@ void note_input_reader(int backend, std::vector<int>& readers) {
 void place_nodes(const Graph& graph, const Where& where, DType real, Plan& plan) {
   Copies copies(graph.values().size());
   plan.input_readers.assign(graph.values().size(), {});
+  plan.uses.assign(plan.backend_names.size(), false);
   for (const Node& node : graph.nodes()) {
     const int backend = where(node.layer, node.part);
     std::vector<Crossing> crossings;
@@ -55,6 +56,7 @@ void place_nodes(const Graph& graph, const Where& where, DType real, Plan& plan)
     }
     for (ValueId id : node.writes) copies.produced(id, backend);
     plan.node_backend.push_back(backend);
+    plan.uses[static_cast<std::size_t>(backend)] = true;
     plan.crossings.push_back(std::move(crossings));
     if (node.stateful) plan.state_home[static_cast<std::size_t>(node.layer)] = backend;
   }

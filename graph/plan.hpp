@@ -35,6 +35,7 @@ struct Plan {
   std::vector<std::vector<Crossing>> crossings;  ///< by node: before it runs
   std::vector<int> state_home;                   ///< by layer
   std::vector<std::vector<int>> input_readers;   ///< by value: the backends that read it, if it is an input
+  std::vector<bool> uses;                        ///< by backend: whether any node runs there
   /// By backend: whether any layer's state may live there. Empty: states stay where the plan has them.
   std::vector<bool> homes;
   std::vector<PlanLine> lines;  ///< in order of execution
@@ -54,7 +55,7 @@ Plan make_plan(const Graph& graph, const WeightSizes& sizes, const StateGeometry
                std::int64_t context_tokens);
 
 /// The same plan with layers' parts elsewhere: `where` gives the backend of a (layer, part) of the model.
-/// Weights of the lines are those of `plan`. REQUIRES: embedding and head, which belong to no layer, stay.
+/// Weights of the lines are those of `plan`.
 Plan rerouted(const Graph& graph, const StateGeometry& geometry, const Plan& plan,
               const std::function<int(int layer, Part part)>& where);
 

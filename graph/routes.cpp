@@ -11,11 +11,14 @@ bool has_state(Part part) { return part == Part::gdn || part == Part::attention;
 }  // namespace
 
 int Routes::place(const PlanLine& line, const std::vector<int>& homes) const {
-  if (line.layer == kNoLayer) return line.backend;
-  const int home = homes[static_cast<std::size_t>(line.layer)];
+  const auto layer = static_cast<std::size_t>(
+      line.layer != kNoLayer ? line.layer : (line.part == Part::embedding ? 0 : std::ssize(homes) - 1));
+  const int home = homes[layer];
   if (has_state(line.part)) return home;
   const Piece piece(line.layer, line.part);
-  return !residents_.holds(piece, line.backend) && residents_.holds(piece, home) ? home : line.backend;
+  const bool moved = home != base_.state_home[layer];
+  const bool follows = moved || !residents_.holds(piece, line.backend);
+  return follows && residents_.holds(piece, home) ? home : line.backend;
 }
 
 std::shared_ptr<const Plan> Routes::make(const std::vector<int>& homes) const {

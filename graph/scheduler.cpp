@@ -114,25 +114,25 @@ std::vector<Scheduler::Group> Scheduler::groups(std::span<const SequenceTokens> 
   return groups;
 }
 
-void Scheduler::run(std::span<const SequenceTokens> batch, const Group& group, std::vector<StateStep>& steps,
-                    const Probe& probe, std::vector<std::vector<float>>& logits) {
+void Scheduler::run(OpenBatch& open, const Group& group, const Probe& probe) {
   std::vector<SequenceRows> sequences;
   Rows32 rows;
   for (std::size_t i : group.members) {
-    const auto count = static_cast<std::int64_t>(batch[i].tokens.size());
-    sequences.push_back({&steps[i], {static_cast<std::int64_t>(rows.ids.size()), count}});
-    rows.add(batch[i], steps[i].position());
+    const SequenceTokens& sequence = open.batch_[i];
+    const auto count = static_cast<std::int64_t>(sequence.tokens.size());
+    sequences.push_back({&open.steps_[i], {static_cast<std::int64_t>(rows.ids.size()), count}});
+    rows.add(sequence, open.steps_[i].position());
   }
   const InputData inputs[] = {input(ids_, rows.ids), input(positions_, rows.positions),
                               input(output_rows_, rows.outputs)};
   const auto outputs = static_cast<std::int64_t>(rows.outputs.size());
   executor_.run(*group.plan, {static_cast<std::int64_t>(rows.ids.size()), outputs, sequences, inputs}, probe);
 
-  const std::vector<float> all = executor_.read(logits_, outputs);
+  const std::vector<float> all = executor_.read(*group.plan, logits_, outputs);
   auto next = all.begin();
   for (std::size_t i : group.members) {
-    const auto end = next + output_count(batch[i]) * vocab_size_;
-    logits[i].assign(next, end);
+    const auto end = next + output_count(open.batch_[i]) * vocab_size_;
+    open.logits_[i].assign(next, end);
     next = end;
   }
 }
@@ -149,30 +149,57 @@ int Scheduler::accepted_parts(const SequenceTokens& sequence, const StateStep& s
   return static_cast<int>(tokens - first) + 1;
 }
 
+std::vector<bool> Scheduler::uses(std::span<const SequenceTokens> batch) {
+  check(batch);
+  std::vector<bool> used(plan_.backend_names.size(), false);
+  for (const Group& group : groups(batch)) {
+    for (std::size_t b = 0; b < used.size(); ++b) used[b] = used[b] || group.plan->uses[b];
+  }
+  return used;
+}
+
+OpenBatch Scheduler::begin(std::span<const SequenceTokens> batch) {
+  check(batch);
+  OpenBatch open;
+  open.batch_ = batch;
+  open.groups_ = groups(batch);
+  for (const Group& group : open.groups_) require_weights(batch, group);
+  open.steps_.reserve(batch.size());
+  for (const SequenceTokens& sequence : batch) {
+    const auto tokens = static_cast<std::int64_t>(sequence.tokens.size());
+    open.steps_.push_back(state_.begin(sequence.sequence, tokens, sequence.versions));
+    history_.reserve(sequence.sequence, open.steps_.back().position() + tokens);
+  }
+  open.logits_.resize(batch.size());
+  return open;
+}
+
+void Scheduler::run(OpenBatch& open, const Probe& probe, const Accept& accept) {
+  for (const Group& group : open.groups_) run(open, group, probe);
+  for (std::size_t i = 0; i < open.steps_.size(); ++i) {
+    const StateStep& step = open.steps_[i];
+    open.parts_.push_back(accept ? accepted_parts(open.batch_[i], step, accept(i, open.logits_[i]))
+                                 : step.parts());
+  }
+}
+
+std::vector<std::vector<float>> Scheduler::commit(OpenBatch& open) noexcept {
+  for (std::size_t i = 0; i < open.steps_.size(); ++i) {
+    StateStep& step = open.steps_[i];
+    const RowRange last = step.part(open.parts_[i] - 1);
+    const auto count = static_cast<std::size_t>(last.first_row + last.rows);
+    history_.note(step.sequence(), step.position(), open.batch_[i].tokens.first(count));
+    step.commit(open.parts_[i]);
+  }
+  open.clear();
+  return std::move(open.logits_);
+}
+
 std::vector<std::vector<float>> Scheduler::step(std::span<const SequenceTokens> batch, const Probe& probe,
                                                 const Accept& accept) {
-  check(batch);
-  const std::vector<Group> groups = this->groups(batch);
-  for (const Group& group : groups) require_weights(batch, group);
-  std::vector<StateStep> steps;
-  steps.reserve(batch.size());
-  for (const SequenceTokens& sequence : batch) {
-    steps.push_back(state_.begin(sequence.sequence, static_cast<std::int64_t>(sequence.tokens.size()),
-                                 sequence.versions));
-  }
-  std::vector<std::vector<float>> logits(batch.size());
-  for (const Group& group : groups) run(batch, group, steps, probe, logits);
-  std::vector<int> parts;
-  for (std::size_t i = 0; i < batch.size(); ++i) {
-    parts.push_back(accept ? accepted_parts(batch[i], steps[i], accept(i, logits[i])) : steps[i].parts());
-  }
-  for (std::size_t i = 0; i < batch.size(); ++i) {
-    const RowRange last = steps[i].part(parts[i] - 1);
-    const auto count = static_cast<std::size_t>(last.first_row + last.rows);
-    history_.note(batch[i].sequence, steps[i].position(), batch[i].tokens.first(count));
-  }
-  for (std::size_t i = 0; i < batch.size(); ++i) steps[i].commit(parts[i]);
-  return logits;
+  OpenBatch open = begin(batch);
+  run(open, probe, accept);
+  return commit(open);
 }
 
 }  // namespace tandem

@@ -34,10 +34,37 @@ struct SequenceTokens {
 /// have kept a version there (SequenceTokens::versions).
 using Accept = std::function<std::int64_t(std::size_t i, std::span<const float> logits)>;
 
+/// A step that has begun and is not over: what its parts, begin, run and commit, hand to one another.
+/// Dropping it, or clear(), aborts the step.
+class OpenBatch {
+ public:
+  /// Whether there is anything to commit.
+  bool open() const { return !steps_.empty(); }
+  void clear() { steps_.clear(); }
+
+ private:
+  friend class Scheduler;
+
+  /// Sequences of the batch, by their index in it, that run together.
+  struct Group {
+    std::shared_ptr<const Plan> plan;
+    std::vector<std::size_t> members;
+  };
+
+  std::span<const SequenceTokens> batch_;
+  std::vector<Group> groups_;
+  std::vector<StateStep> steps_;            ///< by sequence of the batch
+  std::vector<std::vector<float>> logits_;  ///< by sequence of the batch
+  std::vector<int> parts_;                  ///< of each step, those to commit
+};
+
 /// Takes steps: a batch of sequences, each with any number of tokens, through all layers, as one transaction.
 /// What a sequence computes does not depend on which others are in the batch. A layer runs where its state
 /// lives (routes.hpp); sequences whose states live in the same places run together, the groups one after the
-/// other. Not thread-safe.
+/// other.
+///
+/// Not thread-safe, with one exception for who takes a step in its parts: while one thread is in run(),
+/// others may do anything that touches neither its sequences nor the backends that it runs on (uses()).
 class Scheduler {
  public:
   /// All outlive the scheduler. The plan is the executor's; its backends are the state manager's, in the same
@@ -58,6 +85,13 @@ class Scheduler {
   std::vector<std::vector<float>> step(std::span<const SequenceTokens> batch, const Probe& probe = {},
                                        const Accept& accept = {});
 
+  /// The same in parts. By backend, what a step of the batch would run on now; throws as begin.
+  std::vector<bool> uses(std::span<const SequenceTokens> batch);
+  /// Looks at everything and opens the steps. REQUIRES: the tokens live as long as what it returns.
+  OpenBatch begin(std::span<const SequenceTokens> batch);
+  void run(OpenBatch& open, const Probe& probe = {}, const Accept& accept = {});
+  std::vector<std::vector<float>> commit(OpenBatch& open) noexcept;
+
   /// The tokens of every committed step.
   const TokenHistory& history() const { return history_; }
   TokenHistory& history() { return history_; }
@@ -69,19 +103,14 @@ class Scheduler {
   std::int64_t vocab_size() const { return vocab_size_; }
 
  private:
-  /// Sequences of a batch, by their index in it, that run together.
-  struct Group {
-    std::shared_ptr<const Plan> plan;
-    std::vector<std::size_t> members;
-  };
+  using Group = OpenBatch::Group;
 
   void check(std::span<const SequenceTokens> batch) const;
   void require_weights(std::span<const SequenceTokens> batch, const Group& group) const;
   void require_state(SequenceId sequence) const;
   std::vector<Group> groups(std::span<const SequenceTokens> batch);
   int accepted_parts(const SequenceTokens& sequence, const StateStep& step, std::int64_t tokens) const;
-  void run(std::span<const SequenceTokens> batch, const Group& group, std::vector<StateStep>& steps,
-           const Probe& probe, std::vector<std::vector<float>>& logits);
+  void run(OpenBatch& open, const Group& group, const Probe& probe);
 
   const Plan& plan_;
   const Residents& residents_;

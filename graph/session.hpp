@@ -12,6 +12,7 @@
 #include "graph/executor.hpp"
 #include "graph/misses.hpp"
 #include "graph/scheduler.hpp"
+#include "graph/session_locks.hpp"
 #include "graph/session_plan.hpp"
 #include "state/migration.hpp"
 #include "state/state_manager.hpp"
@@ -20,7 +21,12 @@ namespace tandem {
 
 /// A model made ready on some backends: weights resident, state and workspace allocated. Nothing more is
 /// allocated afterwards, except by load(). Owns state, executor and scheduler. The context outlives it; the
-/// model is shared. Neither copied nor moved. Not thread-safe.
+/// model is shared. Neither copied nor moved.
+///
+/// Thread-safety: the verbs may be called from several threads for different sequences; forking is a verb of
+/// the sequence that is forked. Steps on different backends run at the same time, steps on the same one after
+/// the other; moving states and loading or freeing weights waits for all steps. What state(), scheduler(),
+/// residents() and executor() give is unguarded: for a session that one thread has to itself, or has locked.
 class Session {
  public:
   /// Throws what plan_session and require_fit throw, before anything is loaded or allocated; what the
@@ -34,11 +40,18 @@ class Session {
   SequenceId open(MissPolicy policy = MissPolicy::refuse);
   /// As StateManager::fork; the fork has the same policy, and can be replayed as its original can.
   SequenceId fork(SequenceId sequence);
-  void set_policy(SequenceId sequence, MissPolicy policy) { misses_->set_policy(sequence, policy); }
+  void set_policy(SequenceId sequence, MissPolicy policy);
+
+  /// As the verbs of StateManager, for a session that several threads use.
+  void close(SequenceId sequence);
+  void rollback(SequenceId sequence, std::int64_t version);
+  void reset(SequenceId sequence);
+  std::int64_t tokens(SequenceId sequence) const;
+  std::vector<VersionInfo> versions(SequenceId sequence) const;
 
   /// Throws Error(not_resident) unless all weights are loaded where a step of this sequence would run now:
   /// until something is unloaded or moved, nothing will be missed.
-  void require_resident(SequenceId sequence) { scheduler_->require_resident(sequence); }
+  void require_resident(SequenceId sequence);
 
   /// Scheduler::step, after the policies of the sequences have seen to weights that are missed. On an Error
   /// no sequence has taken a token; states that a policy has moved by then are where it moved them.
@@ -46,7 +59,7 @@ class Session {
                                        const Accept& accept = {});
 
   /// Misses and migrations of this session, oldest first; the last Misses::kEvents of them.
-  const std::deque<ResidencyEvent>& events() const { return misses_->events(); }
+  std::deque<ResidencyEvent> events() const;
 
   /// Moves the state of layers (none named: of all) to another backend; from the next step on they run there,
   /// where load() must have brought their weights. As tandem::migrate for one Move; that takes several
@@ -69,6 +82,17 @@ class Session {
   void load(const Piece& piece, std::string_view backend, const LoadWatch& watch = {});
   void unload(const Piece& piece, std::string_view backend);
 
+  /// Waits until no other thread is in the session and keeps them out while it lives. The verbs themselves
+  /// must not be called meanwhile by the thread that has it.
+  class Exclusive {
+   private:
+    friend class Session;
+    explicit Exclusive(SessionLocks& locks) : backends_(locks.all_backends()), state_(locks.state()) {}
+    std::vector<SessionLocks::Lock> backends_;
+    SessionLocks::Lock state_;
+  };
+  [[nodiscard]] Exclusive exclusive() const { return Exclusive(locks_); }
+
   StateManager& state() { return *state_; }
   const StateManager& state() const { return *state_; }
   Scheduler& scheduler() { return *scheduler_; }
@@ -81,8 +105,18 @@ class Session {
   std::int64_t vocab_size() const { return scheduler_->vocab_size(); }
 
  private:
+  /// What a thread holds when it begins a step: the backends that it will use, and the state.
+  struct Ready {
+    std::vector<SessionLocks::Lock> backends;
+    SessionLocks::Lock state;
+  };
+  Ready lock_for(std::span<const SequenceTokens> batch);
+  std::vector<bool> needed_by(std::span<const SequenceTokens> batch);
+  int backend_index(std::string_view name) const;
+
   std::shared_ptr<const Model> model_;
   SessionPlan planned_;
+  mutable SessionLocks locks_;
   std::unique_ptr<StateManager> state_;
   std::unique_ptr<Residents> residents_;
   std::unique_ptr<Executor> executor_;

@@ -26,10 +26,12 @@ void save_sequence(const std::filesystem::path& path, const Session& session, Se
                .top_p = sampling->top_p,
                .seed = sampling->seed};
   }
+  const auto exclusive = session.exclusive();
   save_snapshot(path, session.state(), sequence, session.model().fingerprint(), ids, written);
 }
 
 SequenceId load_sequence(Session& session, const Snapshot& snapshot) {
+  const auto exclusive = session.exclusive();
   const SequenceOptions options{session.planned().residency, session.plan().state_home};
   // The model first: with another one the vocabulary is another, too, and no sign of damage.
   require_fit(session.state(), snapshot, session.model().fingerprint());

@@ -1,6 +1,16 @@
 #include "graph/token_history.hpp"
 
+#include <algorithm>
+
 namespace tandem {
+
+void TokenHistory::reserve(SequenceId sequence, std::int64_t tokens) {
+  Entry& entry = entries_[sequence.index];
+  if (entry.generation != sequence.generation) entry = {sequence.generation, {}};
+  const auto wanted = static_cast<std::size_t>(tokens);
+  // Doubles at least, as steps mostly add one token.
+  if (entry.tokens.capacity() < wanted) entry.tokens.reserve(std::max(wanted, 2 * entry.tokens.capacity()));
+}
 
 void TokenHistory::note(SequenceId sequence, std::int64_t position, std::span<const TokenId> tokens) {
   Entry& entry = entries_[sequence.index];

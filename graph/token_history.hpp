@@ -15,6 +15,8 @@ namespace tandem {
 /// next step, which begins earlier: what it replaces is forgotten. Not thread-safe.
 class TokenHistory {
  public:
+  /// Makes room, so that note() up to so many tokens of the sequence does not throw.
+  void reserve(SequenceId sequence, std::int64_t tokens);
   /// A sequence of `position` tokens has taken these. What came before is unknown if it was not noted.
   void note(SequenceId sequence, std::int64_t position, std::span<const TokenId> tokens);
   /// `to` is a fork of `from`.

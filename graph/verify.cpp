@@ -43,7 +43,7 @@ std::vector<Verified> verify(Session& session, std::span<const Draft> drafts,
     require_versions(session, draft);
     std::vector<TokenId>& all = tokens.emplace_back(1, draft.last);
     all.insert(all.end(), draft.tokens.begin(), draft.tokens.end());
-    positions.push_back(session.state().tokens(draft.sequence) + 1);
+    positions.push_back(session.tokens(draft.sequence) + 1);
   }
   for (std::size_t i = 0; i < drafts.size(); ++i) {
     const auto versions = static_cast<std::int64_t>(tokens[i].size());

@@ -27,8 +27,9 @@ struct Verified {
 /// copy. State, choices and logits have the bits of decoding one token at a time: a draw is a function of
 /// seed and position (sampler.hpp), so this holds for sampling too.
 ///
-/// All or nothing, for all drafts. Throws as Session::step and choose(); Error(invalid_argument) for a draft
-/// that needs more versions, one a token, than SessionOptions::step_versions.
+/// All or nothing, for all drafts. A verb of their sequences, as to threads (Session). Throws as
+/// Session::step and choose(); Error(invalid_argument) for a draft that needs more versions, one a token,
+/// than SessionOptions::step_versions.
 std::vector<Verified> verify(Session& session, std::span<const Draft> drafts,
                              const SamplingOptions& sampling = {});
 Verified verify(Session& session, const Draft& draft, const SamplingOptions& sampling = {});

@@ -41,7 +41,9 @@ std::vector<Lifetime> lifetimes(const Graph& graph, const Plan& plan, int backen
       if (crossing.from == backend) touch(crossing.value, n);  // alive at its source until it has crossed
     }
     const Node& node = graph.nodes()[n];
-    const bool here = plan.node_backend[n] == backend || (plan.movable() && node.layer != kNoLayer);
+    const bool may_follow =
+        plan.movable() && (node.layer != kNoLayer || plan.homes[static_cast<std::size_t>(backend)]);
+    const bool here = plan.node_backend[n] == backend || may_follow;
     for (ValueId id : node.reads) {
       // What a layer here may have made is alive until whoever stays elsewhere has it.
       if (here || (plan.movable() && used[static_cast<std::size_t>(id)])) touch(id, n);

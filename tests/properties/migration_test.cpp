@@ -173,7 +173,7 @@ TEST_F(MigrationProperties, ABatchInSeveralPlacesIsOneTransaction) {
   EXPECT_EQ(session_.state().tokens(here), 5);
 }
 
-TEST_F(MigrationProperties, AnMlpStaysWhileItsWeightsDo) {
+TEST_F(MigrationProperties, AnMlpGoesWithItsLayerIfItsWeightsDid) {
   const SequenceId sequence = session_.open();
   feed(sequence, 0, 5);
   const Outcome expected = rest_of(sequence, 5, 4);
@@ -183,14 +183,28 @@ TEST_F(MigrationProperties, AnMlpStaysWhileItsWeightsDo) {
     expect_same(expected, rest_of(sequence, 5, 4), "a step");
     return session_.executor().crossings() - before;
   };
-  const std::uint64_t stays = crossings_of_a_step();
-  session_.unload(2, "cpu");
-  session_.unload(3, "cpu");
-  const std::uint64_t went_along = crossings_of_a_step();
-  EXPECT_EQ(stays, 4u);  // to each mixer and back to each mlp
-  EXPECT_EQ(went_along, 2u);
-  session_.unload({2, Part::mlp}, "other");  // now nobody has it
+  EXPECT_EQ(crossings_of_a_step(), 2u);
+  for (int layer : {2, 3}) session_.unload({layer, Part::mlp}, "other");
+  EXPECT_EQ(crossings_of_a_step(), 4u);  // to each mixer and back to each mlp
+  session_.unload({2, Part::mlp}, "cpu");  // now nobody has it
   EXPECT_THROW(feed(sequence, 5, 1), Error);
+}
+
+TEST_F(MigrationProperties, EmbeddingAndHeadGoWithTheEndsOfTheModel) {
+  const SequenceId sequence = session_.open();
+  feed(sequence, 0, 5);
+  const Outcome expected = rest_of(sequence, 5, 4);
+  session_.migrate(sequence, {}, "other");
+  const auto crossings_of_a_step = [&] {
+    const std::uint64_t before = session_.executor().crossings();
+    expect_same(expected, rest_of(sequence, 5, 4), "a step");
+    return session_.executor().crossings() - before;
+  };
+  EXPECT_EQ(crossings_of_a_step(), 2u);
+  session_.load(Part::embedding, "other");
+  EXPECT_EQ(crossings_of_a_step(), 1u);
+  session_.load(Part::head, "other");
+  EXPECT_EQ(crossings_of_a_step(), 0u);
 }
 
 TEST_F(MigrationProperties, NothingLeaks) {
