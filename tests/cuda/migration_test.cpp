@@ -1,7 +1,11 @@
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <optional>
+#include <thread>
 
+#include "core/random.hpp"
+#include "graph/synthetic.hpp"
 #include "tests/cuda/device.hpp"
 #include "tests/properties/model_runs.hpp"
 
@@ -9,64 +13,98 @@
 namespace tandem {
 namespace {
 
-constexpr int kLayers = 8;
-constexpr std::size_t kBoundaries = 17;
+constexpr std::size_t kBoundaries = 65;
 
+std::vector<TokenId> some_ids(const Model& model, std::size_t count) {
+  const CounterRandom random("ids", 2);
+  std::vector<TokenId> ids;
+  for (std::size_t i = 0; i < count; ++i) {
+    ids.push_back(
+        static_cast<TokenId>(random.bits(i) % static_cast<std::uint64_t>(model.config().vocab_size)));
+  }
+  return ids;
+}
+
+/// A session whose layers are loaded on both sides.
 class CudaMigration : public testing::Test {
  protected:
   void SetUp() override {
     SKIP_WITHOUT_DEVICE();
+    start(tiny_model());
+  }
+
+  void start(std::shared_ptr<const Model> model) {
+    ids_ = some_ids(*model, kBoundaries + 8);
+    layers_ = static_cast<int>(model->config().num_hidden_layers);
     context_.emplace(cpu_and_gpu());
     SessionOptions options;
     options.homes = {"cpu", "cuda:0"};
     options.residency = Residency::per_layer;
     options.sequences = 3;
     options.kept_versions = 3;
-    options.context_tokens = 64;
-    session_ = std::make_unique<Session>(*context_, tiny_model(), options);
-    for (int layer = 0; layer < kLayers; ++layer) session_->load(layer, "cuda:0");
+    options.context_tokens = 128;
+    session_ = std::make_unique<Session>(*context_, std::move(model), options);
+    for (int layer = 0; layer < layers_; ++layer) session_->load(layer, "cuda:0");
   }
 
   std::vector<float> feed(SequenceId sequence, std::size_t first, std::size_t count) {
     return session_->feed(sequence, std::span(ids_).subspan(first, count), Outputs::all);
   }
 
-  Outcome undisturbed(SequenceId sequence, std::size_t first) {
+  Outcome undisturbed(SequenceId sequence, std::size_t first, std::size_t count) {
     const SequenceId fork = session_->fork(sequence);
-    Outcome outcome{feed(fork, first, 6), all_layers(session_->state(), fork)};
-    session_->state().close(fork);
+    Outcome outcome{feed(fork, first, count), all_layers(session_->state(), fork)};
+    session_->close(fork);
     return outcome;
   }
 
-  /// To the GPU for four tokens, and back for another two.
-  Outcome there_and_back(SequenceId sequence, std::size_t first, const std::vector<int>& layers) {
+  /// To the other side for some tokens, and back for as many.
+  Outcome there_and_back(SequenceId sequence, std::size_t first, std::size_t count,
+                         const std::vector<int>& layers) {
     const SequenceId fork = session_->fork(sequence);
-    session_->migrate(fork, layers, "cuda:0");
-    Outcome outcome{feed(fork, first, 4), {}};
-    session_->migrate(fork, layers, "cpu");
-    const std::vector<float> back = feed(fork, first + 4, 2);
+    const std::string home = session_->state().home(sequence, 0) == 0 ? "cpu" : "cuda:0";
+    session_->migrate(fork, layers, home == "cpu" ? "cuda:0" : "cpu");
+    Outcome outcome{feed(fork, first, count), {}};
+    session_->migrate(fork, layers, home);
+    const std::vector<float> back = feed(fork, first + count, count);
     outcome.logits.insert(outcome.logits.end(), back.begin(), back.end());
     outcome.layers = all_layers(session_->state(), fork);
-    session_->state().close(fork);
+    session_->close(fork);
     return outcome;
   }
 
+  /// Each layer, and all of them, at every token of a sequence that lives on `home`.
+  void expect_no_trace(const std::string& home, std::size_t count) {
+    const SequenceId sequence = session_->open();
+    session_->migrate(sequence, {}, home);
+    for (std::size_t t = 0; t < kBoundaries; ++t) {
+      const Outcome expected = undisturbed(sequence, t, 2 * count);
+      for (int layer = 0; layer < layers_; ++layer) {
+        expect_same(expected, there_and_back(sequence, t, count, {layer}),
+                    "layer " + std::to_string(layer) + " at token " + std::to_string(t));
+      }
+      expect_same(expected, there_and_back(sequence, t, count, {}),
+                  "all layers at token " + std::to_string(t));
+      feed(sequence, t, 1);
+    }
+  }
+
+  int layers_ = 0;
+  std::vector<TokenId> ids_;
   std::optional<Context> context_;
   std::unique_ptr<Session> session_;
-  const std::vector<TokenId> ids_ = heldout_ids(64);
 };
 
-TEST_F(CudaMigration, EveryLayerAtEveryTokenThereAndBack) {
-  const SequenceId sequence = session_->open();
-  for (std::size_t t = 0; t < kBoundaries; ++t) {
-    const Outcome expected = undisturbed(sequence, t);
-    for (int layer = 0; layer < kLayers; ++layer) {
-      expect_same(expected, there_and_back(sequence, t, {layer}),
-                  "layer " + std::to_string(layer) + " at token " + std::to_string(t));
-    }
-    expect_same(expected, there_and_back(sequence, t, {}), "all layers at token " + std::to_string(t));
-    feed(sequence, t, 1);
-  }
+TEST_F(CudaMigration, EveryLayerAtEveryTokenFromTheCpuAndBack) { expect_no_trace("cpu", 2); }
+
+TEST_F(CudaMigration, EveryLayerAtEveryTokenFromTheGpuAndBack) { expect_no_trace("cuda:0", 2); }
+
+/// Four layers of the 27B's sizes, one of them attention.
+TEST_F(CudaMigration, LayersOf27BAtEveryToken) {
+  session_.reset();
+  start(make_synthetic_model(parse_synthetic_spec("27B:layers=4,vocab=512")));
+  ASSERT_EQ(layers_, 4);
+  expect_no_trace("cpu", 1);
 }
 
 TEST_F(CudaMigration, MovesAsManyBytesAsItSays) {
@@ -79,7 +117,7 @@ TEST_F(CudaMigration, MovesAsManyBytesAsItSays) {
   const Traffic between = gpu.traffic();
   EXPECT_EQ(between.uploaded - before.uploaded, static_cast<std::uint64_t>(there.bytes));
   EXPECT_GT(there.bytes, 0);
-  EXPECT_EQ(there.layers.size(), static_cast<std::size_t>(kLayers));
+  EXPECT_EQ(there.layers.size(), static_cast<std::size_t>(layers_));
   const MigrationReport back = session_->migrate(sequence, {}, "cpu");
   EXPECT_EQ(back.bytes, there.bytes);
   EXPECT_EQ(gpu.traffic().uploaded, between.uploaded);
@@ -91,7 +129,7 @@ TEST_F(CudaMigration, ALostLayerFollowsItsPolicy) {
   for (MissPolicy policy : {MissPolicy::migrate, MissPolicy::replay}) {
     const SequenceId sequence = session_->open(policy);
     feed(sequence, 0, 20);
-    const Outcome expected = undisturbed(sequence, 20);
+    const Outcome expected = undisturbed(sequence, 20, 6);
     session_->unload(2, "cpu");
     session_->unload(3, "cpu");
     Outcome found{feed(sequence, 20, 6), {}};
@@ -101,8 +139,36 @@ TEST_F(CudaMigration, ALostLayerFollowsItsPolicy) {
     EXPECT_EQ(session_->state().home(sequence, 3), 1);
     session_->load(2, "cpu");
     session_->load(3, "cpu");
-    session_->state().close(sequence);
+    session_->close(sequence);
   }
+}
+
+/// A thread drives one sequence on the CPU, another one a sequence on the GPU: each is in its step while the
+/// other is in its own, and neither sees the other.
+TEST_F(CudaMigration, TwoThreadsOneOnEachSide) {
+  session_->load(Part::embedding, "cuda:0");
+  session_->load(Part::head, "cuda:0");
+  const SequenceId on_cpu = session_->open(), on_gpu = session_->open();
+  session_->migrate(on_gpu, {}, "cuda:0");
+  std::vector<float> found[2];
+  std::atomic<int> inside = 0, together = 0;
+  const auto drive = [&](SequenceId sequence, std::vector<float>& logits) {
+    for (std::size_t t = 0; t < 60; ++t) {
+      const SequenceTokens batch[] = {{sequence, std::span(ids_).subspan(t, 1), Outputs::last}};
+      const auto rows = session_->step(batch, [&](const Node& node, const Value&, const ConstTensor&) {
+        if (node.name == "embed" && ++inside == 2) ++together;
+        if (node.name == "lm_head") --inside;
+      });
+      logits.insert(logits.end(), rows.front().begin(), rows.front().end());
+    }
+  };
+  std::thread one([&] { drive(on_cpu, found[0]); }), two([&] { drive(on_gpu, found[1]); });
+  one.join();
+  two.join();
+  EXPECT_GT(together, 0) << "one step always waited for the other to end";
+  const Outcome expected = run_tokens(*context_, std::span(ids_).first(60), {});
+  expect_same(expected, {found[0], all_layers(session_->state(), on_cpu)}, "on the CPU");
+  expect_same(expected, {found[1], all_layers(session_->state(), on_gpu)}, "on the GPU");
 }
 
 }  // namespace
