@@ -3,12 +3,14 @@
 #include "backends/cpu/cpu_backend.hpp"
 #include "core/error.hpp"
 #include "tests/properties/model_runs.hpp"
+#include "tests/share.hpp"
 
 /// Where, how and beside whom a sequence runs cannot be seen in its result: 0 elements differ.
 namespace tandem {
 namespace {
 
-constexpr std::size_t kTokens = 1024;
+/// At least three chunks of 65.
+const std::size_t kTokens = std::max<std::size_t>(test::share_of(1024), 200);
 
 Context one_cpu(int threads, const std::string& variant = "") {
   std::vector<std::unique_ptr<Backend>> backends;
