@@ -9,7 +9,6 @@
 namespace tandem {
 namespace {
 
-constexpr int kLayers = 8;
 constexpr std::size_t kBoundaries = 17;
 
 class CudaMigration : public testing::Test {
@@ -24,7 +23,7 @@ class CudaMigration : public testing::Test {
     options.kept_versions = 3;
     options.context_tokens = 64;
     session_ = std::make_unique<Session>(*context_, tiny_model(), options);
-    for (int layer = 0; layer < kLayers; ++layer) session_->load(layer, "cuda:0");
+    for (int layer = 0; layer < kTinyLayers; ++layer) session_->load(layer, "cuda:0");
   }
 
   std::vector<float> feed(SequenceId sequence, std::size_t first, std::size_t count) {
@@ -60,7 +59,7 @@ TEST_F(CudaMigration, EveryLayerAtEveryTokenThereAndBack) {
   const SequenceId sequence = session_->open();
   for (std::size_t t = 0; t < kBoundaries; ++t) {
     const Outcome expected = undisturbed(sequence, t);
-    for (int layer = 0; layer < kLayers; ++layer) {
+    for (int layer = 0; layer < kTinyLayers; ++layer) {
       expect_same(expected, there_and_back(sequence, t, {layer}),
                   "layer " + std::to_string(layer) + " at token " + std::to_string(t));
     }
@@ -79,7 +78,7 @@ TEST_F(CudaMigration, MovesAsManyBytesAsItSays) {
   const Traffic between = gpu.traffic();
   EXPECT_EQ(between.uploaded - before.uploaded, static_cast<std::uint64_t>(there.bytes));
   EXPECT_GT(there.bytes, 0);
-  EXPECT_EQ(there.layers.size(), static_cast<std::size_t>(kLayers));
+  EXPECT_EQ(there.layers.size(), static_cast<std::size_t>(kTinyLayers));
   const MigrationReport back = session_->migrate(sequence, {}, "cpu");
   EXPECT_EQ(back.bytes, there.bytes);
   EXPECT_EQ(gpu.traffic().uploaded, between.uploaded);

@@ -10,14 +10,13 @@
 namespace tandem {
 namespace {
 
-constexpr int kLayers = 8;
 constexpr std::size_t kBoundaries = 33;
 
 /// A model on "cpu" whose layers may all move to "other", and whose weights are on both.
 class MigrationProperties : public testing::Test {
  protected:
   MigrationProperties() : context_(two_cpus()), session_(context_, tiny_model(), options()) {
-    for (int layer = 0; layer < kLayers; ++layer) session_.load(layer, "other");
+    for (int layer = 0; layer < kTinyLayers; ++layer) session_.load(layer, "other");
   }
 
   static SessionOptions options() {
@@ -64,7 +63,7 @@ TEST_F(MigrationProperties, EveryLayerAtEveryTokenThereAndBack) {
   const SequenceId sequence = session_.open();
   for (std::size_t t = 0; t < kBoundaries; ++t) {
     const Outcome expected = rest_of(sequence, t, 6);
-    for (int layer = 0; layer < kLayers; ++layer) {
+    for (int layer = 0; layer < kTinyLayers; ++layer) {
       expect_same(expected, there_and_back(sequence, t, {layer}),
                   "layer " + std::to_string(layer) + " at token " + std::to_string(t));
     }
@@ -86,14 +85,14 @@ TEST_P(Wandering, DoesNotShow) {
   options.residency = Residency::per_layer;
   options.context_tokens = std::ssize(ids);
   Session session(context, tiny_model(), options);
-  for (int layer = 0; layer < kLayers; ++layer) {
+  for (int layer = 0; layer < kTinyLayers; ++layer) {
     for (const char* backend : {"cpu", "other"}) session.load(layer, backend);
   }
   const SequenceId sequence = session.open();
   Outcome outcome;
   std::uint64_t drawn = 0;
   for (std::size_t t = 0; t < ids.size();) {
-    const int layer = static_cast<int>(random.bits(drawn++) % kLayers);
+    const int layer = static_cast<int>(random.bits(drawn++) % kTinyLayers);
     session.migrate(sequence, {layer}, random.bits(drawn++) % 2 == 0 ? "cpu" : "other");
     const std::size_t count = std::min<std::size_t>(ids.size() - t, 1 + random.bits(drawn++) % 3);
     const std::vector<float> rows = session.feed(sequence, std::span(ids).subspan(t, count), Outputs::all);
@@ -200,7 +199,7 @@ TEST_F(MigrationProperties, NothingLeaks) {
     feed(sequence, 0, 3);
     const std::int64_t version = session_.state().versions(sequence).back().number;
     feed(sequence, 3, 2);
-    session_.migrate(sequence, {cycle % kLayers}, "other");
+    session_.migrate(sequence, {cycle % kTinyLayers}, "other");
     session_.state().rollback(sequence, version);
     session_.migrate(sequence, {}, cycle % 2 == 0 ? "cpu" : "other");
     session_.state().close(sequence);
