@@ -12,7 +12,8 @@
 namespace tandem::test {
 namespace {
 
-constexpr std::uint64_t kLayers = 25, kFewLayers = 5;
+constexpr std::uint64_t kLayers = 25;
+constexpr std::uint64_t kFewLayers = 5;  ///< of any share: their sizes are all random
 
 bool has_all_operators(const std::vector<KernelInfo>& table, std::string_view variant) {
   return std::ranges::count(table, variant, &KernelInfo::variant) == kOpKinds;

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "backends/cpu/cpu_backend.hpp"
 #include "core/error.hpp"
 #include "tests/properties/model_runs.hpp"
@@ -11,6 +13,8 @@ namespace {
 
 /// At least three chunks of 65.
 const std::size_t kTokens = std::max<std::size_t>(test::share_of(1024), 200);
+/// More than one chunk of 64.
+const std::size_t kSplitTokens = std::max<std::size_t>(test::share_of(200), 80);
 
 Context one_cpu(int threads, const std::string& variant = "") {
   std::vector<std::unique_ptr<Backend>> backends;
@@ -65,7 +69,7 @@ TEST_P(Split, DoesNotShow) {
   RunOptions options;
   options.session.place = GetParam();
   options.session.residency = Residency::per_layer;
-  const std::vector<TokenId> ids = heldout_ids(200);
+  const std::vector<TokenId> ids = heldout_ids(kSplitTokens);
   static const Outcome expected = run_tokens(one_cpu(1), ids, {});
   expect_same(expected, run_tokens(two_cpus(), ids, options), GetParam());
 }
