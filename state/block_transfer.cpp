@@ -11,7 +11,8 @@ namespace {
 /// Pages are small, and an event for each would cost more than the copy.
 constexpr std::size_t kBatchBytes = std::size_t{4} << 20;
 
-std::size_t aligned(std::size_t bytes) {
+/// What so many take up in staging memory.
+std::size_t staged_bytes(std::size_t bytes) {
   constexpr auto kStep = static_cast<std::size_t>(kStateAlignment);
   return (bytes + kStep - 1) / kStep * kStep;
 }
@@ -41,8 +42,8 @@ BlockTransfer::~BlockTransfer() {
 void BlockTransfer::allocate(std::span<const BlockCopy> copies) {
   std::size_t bytes = kBatchBytes, all = 0;
   for (const BlockCopy& copy : copies) {
-    bytes = std::max(bytes, aligned(copy.bytes));
-    all += aligned(copy.bytes);
+    bytes = std::max(bytes, staged_bytes(copy.bytes));
+    all += staged_bytes(copy.bytes);
   }
   for (Staging& staging : staging_) {
     staging.memory = staging_owner(copies).allocate_staging(std::min(bytes, all));
@@ -54,7 +55,7 @@ std::span<const BlockCopy> BlockTransfer::next_batch(std::span<const BlockCopy> 
   for (; count < rest.size(); ++count) {
     const BlockCopy& copy = rest[count];
     if (copy.from != rest.front().from || copy.to != rest.front().to) break;
-    bytes += aligned(copy.bytes);
+    bytes += staged_bytes(copy.bytes);
     if (bytes > staging_.front().memory.bytes()) break;
   }
   return rest.first(count);
@@ -66,7 +67,7 @@ void BlockTransfer::receive(Staging& staging, std::span<const BlockCopy> batch) 
   std::size_t offset = 0;
   for (const BlockCopy& copy : batch) {
     copy.from->receive(static_cast<std::byte*>(staging.memory.data()) + offset, copy.source, copy.bytes);
-    offset += aligned(copy.bytes);
+    offset += staged_bytes(copy.bytes);
   }
   staging.arrived = batch.front().from->record();
 }
@@ -76,7 +77,7 @@ void BlockTransfer::send(Staging& staging) {
   std::size_t offset = 0;
   for (const BlockCopy& copy : staging.batch) {
     copy.to->send(copy.target, static_cast<const std::byte*>(staging.memory.data()) + offset, copy.bytes);
-    offset += aligned(copy.bytes);
+    offset += staged_bytes(copy.bytes);
   }
   staging.left = staging.batch.front().to->record();
 }

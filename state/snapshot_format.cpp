@@ -17,7 +17,7 @@ constexpr std::int64_t kLayerEntryBytes = 40;
 constexpr std::size_t kLongestText = 255;
 constexpr std::uint32_t kHasSampling = 1;  ///< the only flag
 
-std::int64_t aligned(std::int64_t bytes) {
+std::int64_t padded(std::int64_t bytes) {
   return checked_add(bytes, kSnapshotAlignment - 1, "snapshot bytes") / kSnapshotAlignment *
          kSnapshotAlignment;
 }
@@ -59,7 +59,7 @@ std::int64_t header_bytes(const SnapshotHeader& header) {
   }
   bytes += static_cast<std::int64_t>(header.contract.layers.size()) * kLayerEntryBytes;
   bytes += static_cast<std::int64_t>(header.ids.size() * sizeof(TokenId));
-  return aligned(bytes + kChecksumBytes);
+  return padded(bytes + kChecksumBytes);
 }
 
 /// Dimensions of a kind that no layer has are written as zeros.
@@ -231,7 +231,7 @@ SnapshotLayout layout_of(const SnapshotHeader& header) {
   for (const LayerKind kind : contract.geometry.layers) {
     const std::int64_t bytes = layer_state_bytes(contract.geometry, kind, contract.tokens);
     layout.layers.push_back({.offset = position, .bytes = bytes});
-    position = aligned(checked_add(position, bytes, "snapshot bytes"));
+    position = padded(checked_add(position, bytes, "snapshot bytes"));
   }
   layout.file_bytes = checked_add(position, kChecksumBytes, "snapshot bytes");
   return layout;

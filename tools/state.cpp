@@ -75,7 +75,7 @@ int load(const StateOptions& options) {
 
 int info(const StateOptions& options) {
   const Snapshot snapshot = Snapshot::open(options.file);
-  print(options.json ? to_json(snapshot).dump(2) + "\n" : to_text(snapshot));
+  print(options.json ? info_json(snapshot).dump(2) + "\n" : info_text(snapshot));
   return kOk;
 }
 
@@ -86,7 +86,7 @@ int verify(const StateOptions& options) {
 
 int diff(const StateOptions& options) {
   const SnapshotDifference difference = compare(Snapshot::open(options.file), Snapshot::open(options.other));
-  print(options.json ? to_json(difference).dump(2) + "\n" : to_text(difference));
+  print(options.json ? diff_json(difference).dump(2) + "\n" : diff_text(difference));
   return difference.any() ? kDifferent : kOk;
 }
 

@@ -97,7 +97,7 @@ std::string verified_line(const Snapshot& snapshot) {
                      snapshot.layout().layers.size(), snapshot.layout().file_bytes);
 }
 
-std::string to_text(const Snapshot& snapshot) {
+std::string info_text(const Snapshot& snapshot) {
   const StateContract& contract = snapshot.contract();
   std::string text = verified_line(snapshot);
   text += fmt::format("format     version {}, elements {}\n", kSnapshotVersion, name(contract.geometry.real));
@@ -116,7 +116,7 @@ std::string to_text(const Snapshot& snapshot) {
   return text;
 }
 
-nlohmann::json to_json(const Snapshot& snapshot) {
+nlohmann::json info_json(const Snapshot& snapshot) {
   const StateContract& contract = snapshot.contract();
   nlohmann::json layers = nlohmann::json::array();
   for (std::size_t i = 0; i < contract.layers.size(); ++i) {
@@ -148,7 +148,7 @@ nlohmann::json to_json(const Snapshot& snapshot) {
           {"layers", layers}};
 }
 
-std::string to_text(const SnapshotDifference& difference) {
+std::string diff_text(const SnapshotDifference& difference) {
   std::string text =
       fmt::format("{} of {} layers differ\n", count_different(difference), difference.layers.size());
   if (!difference.contract.empty()) text += difference.contract + "\n";
@@ -162,7 +162,7 @@ std::string to_text(const SnapshotDifference& difference) {
   return text;
 }
 
-nlohmann::json to_json(const SnapshotDifference& difference) {
+nlohmann::json diff_json(const SnapshotDifference& difference) {
   nlohmann::json layers = nlohmann::json::array();
   for (std::size_t layer = 0; layer < difference.layers.size(); ++layer) {
     if (!difference.layers[layer].any()) continue;

@@ -12,11 +12,11 @@ namespace tandem::tools {
 std::string verified_line(const Snapshot& snapshot);
 
 /// What `tandem state info` prints.
-std::string to_text(const Snapshot& snapshot);
-nlohmann::json to_json(const Snapshot& snapshot);
+std::string info_text(const Snapshot& snapshot);
+nlohmann::json info_json(const Snapshot& snapshot);
 
 /// What `tandem state diff` prints: only layers and heads that differ.
-std::string to_text(const SnapshotDifference& difference);
-nlohmann::json to_json(const SnapshotDifference& difference);
+std::string diff_text(const SnapshotDifference& difference);
+nlohmann::json diff_json(const SnapshotDifference& difference);
 
 }  // namespace tandem::tools

@@ -15,7 +15,7 @@ namespace tandem {
 
 namespace {
 
-constexpr std::size_t kAlignment = 8;
+constexpr std::size_t kHeaderAlignment = 8;
 constexpr std::int64_t kChunkBytes = 16 << 20;
 
 std::string_view format_word(DType type) {
@@ -50,7 +50,7 @@ std::string header_of(const std::vector<NewTensor>& tensors, const std::filesyst
     position += tensor.bytes();
   }
   std::string text = header.dump();
-  text.resize((text.size() + kAlignment - 1) / kAlignment * kAlignment, ' ');
+  text.resize((text.size() + kHeaderAlignment - 1) / kHeaderAlignment * kHeaderAlignment, ' ');
   std::string length;
   for (std::size_t i = 0; i < 8; ++i) length += static_cast<char>(text.size() >> (8 * i));
   return length + text;

@@ -12,7 +12,7 @@
 namespace tandem {
 namespace {
 
-constexpr std::size_t kTokens = 64;
+constexpr std::size_t kSyntheticTokens = 64;
 
 std::vector<TokenId> some_ids(std::size_t count, std::int64_t vocab) {
   const CounterRandom random("ids", 1);
@@ -40,7 +40,7 @@ class CudaSynthetic : public testing::TestWithParam<const char*> {};
 TEST_P(CudaSynthetic, ASplit08BGivesTheBitsOfTheGpu) {
   SKIP_WITHOUT_DEVICE();
   static const std::shared_ptr<const Model> model = model_of("0.8B");
-  static const std::vector<TokenId> ids = some_ids(kTokens, model->config().vocab_size);
+  static const std::vector<TokenId> ids = some_ids(kSyntheticTokens, model->config().vocab_size);
   static const Outcome expected = run_tokens(cpu_and_gpu(), ids, placed(model, "cuda"));
   expect_same(expected, run_tokens(cpu_and_gpu(), ids, placed(model, GetParam())), GetParam());
 }

@@ -45,6 +45,9 @@ class DeviceBackend final : public Backend {
   int loads_to_failure_ = -1;
 };
 
+/// Memory for all that the tests load.
+inline constexpr std::uint64_t kPlenty = std::uint64_t{1} << 30;
+
 /// "cpu", and a device "cuda:0" with this much memory.
 Context cpu_and_device(std::uint64_t memory_limit);
 DeviceBackend& device_of(const Context& context);

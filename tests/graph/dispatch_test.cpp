@@ -10,8 +10,6 @@
 namespace tandem {
 namespace {
 
-constexpr std::uint64_t kPlenty = std::uint64_t{1} << 30;
-
 class DispatchTest : public testing::Test {
  protected:
   DispatchTest() : context_(cpu_and_device(kPlenty)), session_(context_, tiny_model(), options()) {}

@@ -21,8 +21,6 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr std::uint64_t kPlenty = std::uint64_t{1} << 30;
-
 SessionOptions placed(const std::string& place) {
   SessionOptions options;
   options.place = place;

@@ -9,7 +9,7 @@ namespace {
 
 using test::expect_error;
 
-void expect_corrupt(std::string_view text, std::initializer_list<const char*> parts) {
+void expect_corrupt_json(std::string_view text, std::initializer_list<const char*> parts) {
   expect_error([&] { parse_json(text, "f.json"); }, ErrorCode::corrupt, parts);
 }
 
@@ -25,14 +25,14 @@ TEST(Json, ReadsWhatIsWritten) {
 }
 
 TEST(Json, NamesFileAndPositionOfAnError) {
-  expect_corrupt("", {"f.json", "not valid JSON at byte 1"});
-  expect_corrupt(R"({"a": })", {"f.json", "at byte 7", "unexpected '}'"});
-  expect_corrupt("{\"a\": \n\n nonsense\n}", {"f.json", "at byte 11", "invalid literal"});
-  expect_corrupt("{} {}", {"at byte 4", "expected end of input"});
-  expect_corrupt("{\"a\": \"\xff\"}", {"at byte 8", "UTF-8"});
-  expect_corrupt("[1e999]", {"f.json", "number overflow"});
-  expect_corrupt("[NaN]", {"f.json", "at byte 2"});
-  expect_corrupt(std::string_view("{}\0}", 4), {"f.json", "at byte 3", "NUL"});
+  expect_corrupt_json("", {"f.json", "not valid JSON at byte 1"});
+  expect_corrupt_json(R"({"a": })", {"f.json", "at byte 7", "unexpected '}'"});
+  expect_corrupt_json("{\"a\": \n\n nonsense\n}", {"f.json", "at byte 11", "invalid literal"});
+  expect_corrupt_json("{} {}", {"at byte 4", "expected end of input"});
+  expect_corrupt_json("{\"a\": \"\xff\"}", {"at byte 8", "UTF-8"});
+  expect_corrupt_json("[1e999]", {"f.json", "number overflow"});
+  expect_corrupt_json("[NaN]", {"f.json", "at byte 2"});
+  expect_corrupt_json(std::string_view("{}\0}", 4), {"f.json", "at byte 3", "NUL"});
 }
 
 TEST(Json, KeepsMessagesShort) {
@@ -46,12 +46,12 @@ TEST(Json, KeepsMessagesShort) {
 
 TEST(Json, LimitsDepth) {
   EXPECT_NO_THROW(parse_json(nested(kMaxJsonDepth), "f.json"));
-  expect_corrupt(nested(kMaxJsonDepth + 1), {"f.json", "nested deeper than 64", "at byte 65"});
-  expect_corrupt(nested(1'000'000), {"nested deeper"});
-  expect_corrupt(std::string(1'000'000, '['), {"nested deeper"});
+  expect_corrupt_json(nested(kMaxJsonDepth + 1), {"f.json", "nested deeper than 64", "at byte 65"});
+  expect_corrupt_json(nested(1'000'000), {"nested deeper"});
+  expect_corrupt_json(std::string(1'000'000, '['), {"nested deeper"});
   std::string objects;
   for (int i = 0; i < 100'000; ++i) objects += "{\"a\":";
-  expect_corrupt(objects, {"nested deeper"});
+  expect_corrupt_json(objects, {"nested deeper"});
   // Brackets in strings and siblings do not count.
   EXPECT_NO_THROW(
       parse_json("[\"" + std::string(1000, '[') + "\", \"\\\"" + std::string(1000, '{') + "\"]", "f"));

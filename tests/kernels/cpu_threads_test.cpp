@@ -5,6 +5,7 @@
 #include "tests/kernels/cases.hpp"
 #include "tests/kernels/kernel_fixture.hpp"
 #include "tests/kernels/run.hpp"
+#include "tests/share.hpp"
 
 /// The number of threads cannot be seen in a result. The sizes are such that every operator is really cut.
 namespace tandem::test {
@@ -23,7 +24,7 @@ std::string_view submit_cut(Backend& backend, const Op& op) {
 
 TEST_P(CpuThreadsTest, AnyNumberGivesTheSameBits) {
   const std::string variant(kernel().variant);
-  for (std::uint64_t seed = first_seed(); seed < first_seed() + kSeeds; ++seed) {
+  for (std::uint64_t seed = first_seed(); seed < first_seed() + share_of(kSeeds); ++seed) {
     const Case test = make_case(kernel().op, seed, Scale::threads);
     const Image one = run(*candidate_, test);
     for (int threads : {2, 3, 8}) {

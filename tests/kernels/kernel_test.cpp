@@ -1,13 +1,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cstdlib>
-
 #include "tests/kernels/cases.hpp"
 #include "tests/kernels/kernel_fixture.hpp"
 #include "tests/kernels/parts.hpp"
 #include "tests/kernels/run.hpp"
+#include "tests/share.hpp"
 
 /// Every kernel against the definition, over random cases.
 namespace tandem::test {
@@ -16,12 +14,6 @@ namespace {
 constexpr std::uint64_t kCases = 225;  ///< a multiple of the kinds of values
 constexpr std::uint64_t kCasesInParts = 54;
 static_assert(kCases % kValueKinds == 0 && kCasesInParts % kValueKinds == 0);
-
-/// TANDEM_CASES, where a slow tool asks for fewer.
-std::uint64_t at_most(std::uint64_t cases) {
-  const char* text = std::getenv("TANDEM_CASES");
-  return text == nullptr ? cases : std::min<std::uint64_t>(cases, std::strtoull(text, nullptr, 10));
-}
 
 /// Every row alone, or a few cuts anywhere.
 std::vector<std::int64_t> draw_cuts(std::int64_t rows, std::uint64_t seed) {
@@ -37,7 +29,7 @@ std::vector<std::int64_t> draw_cuts(std::int64_t rows, std::uint64_t seed) {
 }  // namespace
 
 TEST_P(KernelTest, EqualsTheDefinition) {
-  for (std::uint64_t i = 0; i < at_most(kCases); ++i) {
+  for (std::uint64_t i = 0; i < share_of<std::uint64_t>(kCases, kValueKinds); ++i) {
     const Case test = make_case(kernel().op, first_seed() + i, Scale::small);
     const Image expected = run(*definition_, test), found = run(*candidate_, test);
     ASSERT_THAT(found.variants, testing::ElementsAre(kernel().variant)) << test.text();
@@ -47,7 +39,7 @@ TEST_P(KernelTest, EqualsTheDefinition) {
 }
 
 TEST_P(KernelTest, AStepCutAnywhereGivesTheSameBits) {
-  for (std::uint64_t i = 0; i < at_most(kCasesInParts); ++i) {
+  for (std::uint64_t i = 0; i < share_of<std::uint64_t>(kCasesInParts, kValueKinds); ++i) {
     const Case test = make_case(kernel().op, first_seed() + i, Scale::small);
     const Image whole = run(*candidate_, test);
     const Image parts = run(*candidate_, test, [&](Backend& backend, const Op& op) {

@@ -15,10 +15,7 @@ Operand::Operand(std::string name, DType dtype, const Shape& shape, const Layout
       spread ? (shape[1] - 1) * layout.head_stride + shape[2] : shape.elements_from(1);
   row_stride_ = extent + layout.row_gap;
   const std::int64_t places = (shape[0] - 1) * row_stride_ + extent;
-  memory_.resize(static_cast<std::size_t>(places * element_bytes()));
-  for (std::size_t i = 0; i < memory_.size(); i += sizeof kPoisonHalf) {
-    std::memcpy(memory_.data() + i, &kPoisonHalf, sizeof kPoisonHalf);
-  }
+  memory_ = poison(static_cast<std::size_t>(places * element_bytes()));
   writable_.resize(static_cast<std::size_t>(places), false);
   if (access == Access::write) {
     for (std::int64_t i = 0; i < elements(); ++i) mark(i);

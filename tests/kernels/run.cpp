@@ -14,10 +14,7 @@ std::int64_t aligned(std::int64_t bytes) { return (bytes + kAlignment - 1) / kAl
 std::vector<std::byte> guarded(const Operand& operand) {
   const std::int64_t before = kGuardBytes + operand.offset() * operand.element_bytes();
   const auto bytes = static_cast<std::int64_t>(operand.memory().size());
-  std::vector<std::byte> image(static_cast<std::size_t>(aligned(before + bytes + kGuardBytes)));
-  for (std::size_t i = 0; i < image.size(); i += sizeof kPoisonHalf) {
-    std::memcpy(image.data() + i, &kPoisonHalf, sizeof kPoisonHalf);
-  }
+  std::vector<std::byte> image = poison(static_cast<std::size_t>(aligned(before + bytes + kGuardBytes)));
   std::memcpy(image.data() + before, operand.memory().data(), operand.memory().size());
   return image;
 }

@@ -1,5 +1,7 @@
 #include "tests/kernels/values.hpp"
 
+#include <algorithm>
+#include <cstring>
 #include <limits>
 
 #include "core/numerics.hpp"
@@ -42,6 +44,17 @@ float draw(Values kind, Dice& dice) {
       return dice.one_in(16) ? std::numeric_limits<float>::quiet_NaN() : ordinary();
   }
   return 0.0f;
+}
+
+std::vector<std::byte> poison(std::size_t bytes) {
+  std::vector<std::byte> filled(bytes);
+  if (bytes == 0) return filled;
+  // Every copy doubles what is filled: element by element a sanitizer would look at each.
+  std::memcpy(filled.data(), &kPoisonHalf, std::min(bytes, sizeof kPoisonHalf));
+  for (std::size_t done = sizeof kPoisonHalf; done < bytes; done *= 2) {
+    std::memcpy(filled.data() + done, filled.data(), std::min(done, bytes - done));
+  }
+  return filled;
 }
 
 }  // namespace tandem::test

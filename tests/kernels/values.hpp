@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstddef>
+#include <vector>
+
 #include "tests/kernels/dice.hpp"
 
 namespace tandem::test {
@@ -27,5 +30,8 @@ float draw(Values kind, Dice& dice);
 /// one.
 inline constexpr std::uint16_t kPoisonHalf = 0x7fd5;
 inline constexpr std::uint32_t kPoison = 0x7fd57fd5;
+
+/// So many bytes of it, an even number.
+std::vector<std::byte> poison(std::size_t bytes);
 
 }  // namespace tandem::test

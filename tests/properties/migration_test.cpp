@@ -5,19 +5,19 @@
 #include "core/error.hpp"
 #include "core/random.hpp"
 #include "tests/properties/model_runs.hpp"
+#include "tests/share.hpp"
 
 /// State that moves in the middle of a text cannot be seen in it: 0 elements differ.
 namespace tandem {
 namespace {
 
-constexpr int kLayers = 8;
-constexpr std::size_t kBoundaries = 33;
+constexpr std::size_t kBoundaries = 33;  ///< the last after a full page
 
 /// A model on "cpu" whose layers may all move to "other", and whose weights are on both.
 class MigrationProperties : public testing::Test {
  protected:
   MigrationProperties() : context_(two_cpus()), session_(context_, tiny_model(), options()) {
-    for (int layer = 0; layer < kLayers; ++layer) session_.load(layer, "other");
+    for (int layer = 0; layer < kTinyLayers; ++layer) session_.load(layer, "other");
   }
 
   static SessionOptions options() {
@@ -55,6 +55,16 @@ class MigrationProperties : public testing::Test {
     return outcome;
   }
 
+  /// Every layer alone, and all of them.
+  void expect_no_trace_at(SequenceId sequence, std::size_t t) {
+    const Outcome expected = rest_of(sequence, t, 6);
+    for (int layer = 0; layer < kTinyLayers; ++layer) {
+      expect_same(expected, there_and_back(sequence, t, {layer}),
+                  "layer " + std::to_string(layer) + " at token " + std::to_string(t));
+    }
+    expect_same(expected, there_and_back(sequence, t, {}), "all layers at token " + std::to_string(t));
+  }
+
   Context context_;
   Session session_;
   const std::vector<TokenId> ids_ = heldout_ids(64);
@@ -62,13 +72,9 @@ class MigrationProperties : public testing::Test {
 
 TEST_F(MigrationProperties, EveryLayerAtEveryTokenThereAndBack) {
   const SequenceId sequence = session_.open();
+  const auto every = static_cast<std::size_t>(test::one_in());
   for (std::size_t t = 0; t < kBoundaries; ++t) {
-    const Outcome expected = rest_of(sequence, t, 6);
-    for (int layer = 0; layer < kLayers; ++layer) {
-      expect_same(expected, there_and_back(sequence, t, {layer}),
-                  "layer " + std::to_string(layer) + " at token " + std::to_string(t));
-    }
-    expect_same(expected, there_and_back(sequence, t, {}), "all layers at token " + std::to_string(t));
+    if (t % every == 0 || t + 1 == kBoundaries) expect_no_trace_at(sequence, t);
     feed(sequence, t, 1);
   }
 }
@@ -86,14 +92,14 @@ TEST_P(Wandering, DoesNotShow) {
   options.residency = Residency::per_layer;
   options.context_tokens = std::ssize(ids);
   Session session(context, tiny_model(), options);
-  for (int layer = 0; layer < kLayers; ++layer) {
+  for (int layer = 0; layer < kTinyLayers; ++layer) {
     for (const char* backend : {"cpu", "other"}) session.load(layer, backend);
   }
   const SequenceId sequence = session.open();
   Outcome outcome;
   std::uint64_t drawn = 0;
   for (std::size_t t = 0; t < ids.size();) {
-    const int layer = static_cast<int>(random.bits(drawn++) % kLayers);
+    const int layer = static_cast<int>(random.bits(drawn++) % kTinyLayers);
     session.migrate(sequence, {layer}, random.bits(drawn++) % 2 == 0 ? "cpu" : "other");
     const std::size_t count = std::min<std::size_t>(ids.size() - t, 1 + random.bits(drawn++) % 3);
     const std::vector<float> rows = session.feed(sequence, std::span(ids).subspan(t, count), Outputs::all);
@@ -214,7 +220,7 @@ TEST_F(MigrationProperties, NothingLeaks) {
     feed(sequence, 0, 3);
     const std::int64_t version = session_.state().versions(sequence).back().number;
     feed(sequence, 3, 2);
-    session_.migrate(sequence, {cycle % kLayers}, "other");
+    session_.migrate(sequence, {cycle % kTinyLayers}, "other");
     session_.state().rollback(sequence, version);
     session_.migrate(sequence, {}, cycle % 2 == 0 ? "cpu" : "other");
     session_.state().close(sequence);

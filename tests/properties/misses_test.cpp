@@ -8,8 +8,6 @@
 namespace tandem {
 namespace {
 
-constexpr int kLayers = 8;
-
 class MissesTest : public testing::Test {
  protected:
   MissesTest() : context_(two_cpus()) { start(Residency::per_layer); }
@@ -32,7 +30,7 @@ class MissesTest : public testing::Test {
   /// `all`.
   void lose(SequenceId sequence, int layer, bool all) {
     const bool on_cpu = session_->state().home(sequence, layer) == 0;
-    for (int l = all ? 0 : layer; l < (all ? kLayers : layer + 1); ++l)
+    for (int l = all ? 0 : layer; l < (all ? kTinyLayers : layer + 1); ++l)
       session_->load(l, on_cpu ? "other" : "cpu");
     session_->unload(layer, on_cpu ? "cpu" : "other");
   }
@@ -44,7 +42,7 @@ class MissesTest : public testing::Test {
     Outcome outcome;
     for (std::size_t t = 0; t < 60; t += 2) {
       if (random.bits(drawn++) % 3 == 0)
-        lose(sequence, static_cast<int>(random.bits(drawn++) % kLayers), all);
+        lose(sequence, static_cast<int>(random.bits(drawn++) % kTinyLayers), all);
       const std::vector<float> rows = feed(sequence, t, 2);
       outcome.logits.insert(outcome.logits.end(), rows.begin(), rows.end());
     }

@@ -13,6 +13,7 @@ namespace tandem {
 
 /// The shipped model, opened once.
 std::shared_ptr<const Model> tiny_model();
+inline constexpr int kTinyLayers = 8;
 
 /// The first `count` tokens of the held-out text.
 std::vector<TokenId> heldout_ids(std::size_t count);

@@ -14,8 +14,7 @@
 namespace tandem {
 namespace {
 
-constexpr int kLayers = 8;
-constexpr std::size_t kTokens = 20;
+constexpr std::size_t kThreadTokens = 20;
 
 /// Lets nobody on before all have come; false when one does not come in time.
 class Meeting {
@@ -45,7 +44,7 @@ class SessionThreads : public testing::Test {
     options.step_versions = 4;
     options.context_tokens = 64;
     session_ = std::make_unique<Session>(context_, tiny_model(), options);
-    for (int layer = 0; layer < kLayers; ++layer) session_->load(layer, "other");
+    for (int layer = 0; layer < kTinyLayers; ++layer) session_->load(layer, "other");
     session_->load(Part::embedding, "other");
     session_->load(Part::head, "other");
   }
@@ -58,7 +57,7 @@ class SessionThreads : public testing::Test {
 
   /// Tokens of the text from `first` on, one at a time.
   std::vector<TokenId> text(std::size_t first) const {
-    return {ids_.begin() + std::ptrdiff_t(first), ids_.begin() + std::ptrdiff_t(first + kTokens)};
+    return {ids_.begin() + std::ptrdiff_t(first), ids_.begin() + std::ptrdiff_t(first + kThreadTokens)};
   }
 
   std::vector<float> decode(SequenceId sequence, const std::vector<TokenId>& tokens) {
@@ -117,7 +116,7 @@ TEST_F(SessionThreads, EverybodyDoesSomethingElse) {
   std::thread two([&] {
     const std::vector<TokenId> tokens = text(60);
     for (std::size_t t = 0; t < tokens.size(); ++t) {
-      session_->migrate(wandering, {static_cast<int>(t) % kLayers}, t % 3 == 0 ? "cpu" : "other");
+      session_->migrate(wandering, {static_cast<int>(t) % kTinyLayers}, t % 3 == 0 ? "cpu" : "other");
       const std::vector<float> row = decode(wandering, {tokens[t]});
       on_wandering.insert(on_wandering.end(), row.begin(), row.end());
     }
@@ -136,9 +135,9 @@ TEST_F(SessionThreads, EverybodyDoesSomethingElse) {
   });
   std::thread four([&] {
     for (int i = 0; i < 12; ++i) {
-      session_->unload(i % kLayers, "other");
+      session_->unload(i % kTinyLayers, "other");
       EXPECT_LE(session_->events().size(), Misses::kEvents);
-      session_->load(i % kLayers, "other");
+      session_->load(i % kTinyLayers, "other");
     }
   });
   for (std::thread* thread : {&one, &two, &three, &four}) thread->join();

@@ -8,6 +8,7 @@
 #include "graph/generate.hpp"
 #include "graph/session_snapshot.hpp"
 #include "tests/properties/model_runs.hpp"
+#include "tests/share.hpp"
 
 /// A sequence that went through a file gives the bits of one that never stopped, wherever its layers live
 /// then.
@@ -15,7 +16,7 @@ namespace tandem {
 namespace {
 
 constexpr std::size_t kPositions[] = {0, 1, 31, 32, 33, 75, 150};  // a page has 32 tokens
-constexpr std::size_t kMore = 40;
+const std::size_t kMore = test::share_of(40);
 
 class SnapshotPlacementTest : public testing::TestWithParam<const char*> {
  protected:

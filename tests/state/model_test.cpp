@@ -5,6 +5,7 @@
 #include <set>
 
 #include "core/random.hpp"
+#include "tests/share.hpp"
 #include "tests/state/state_fixture.hpp"
 
 /// Random operations on a StateManager and on a model of it that keeps a full copy of every version of every
@@ -350,15 +351,16 @@ class ModelTest : public ::testing::Test {
 };
 
 TEST_F(ModelTest, TwentyThousandOperations) {
-  for (int i = 0; i < kOperations; ++i) {
+  const int operations = test::share_of(kOperations);
+  for (int i = 0; i < operations; ++i) {
     ASSERT_NO_FATAL_FAILURE(operate()) << "operation " << i;
     ASSERT_NO_FATAL_FAILURE(compare_all()) << "operation " << i;
     ASSERT_NO_FATAL_FAILURE(compare_usage()) << "operation " << i;
     ASSERT_FALSE(HasFailure()) << "operation " << i;
   }
-  EXPECT_GT(cpu_.copies() + gpu_.copies(), 200);
-  EXPECT_GT(failed_copies_, 20);
-  EXPECT_GT(last_serial_, 2000);
+  EXPECT_GT(cpu_.copies() + gpu_.copies(), operations / 100);
+  EXPECT_GT(failed_copies_, operations / 1000);
+  EXPECT_GT(last_serial_, operations / 10);
   steps_.clear();
   while (!sequences_.empty()) close(any_sequence());
   EXPECT_EQ(used(manager_), Used{});

@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "core/threads.hpp"
+#include "tests/share.hpp"
 
 namespace tandem {
 namespace {
@@ -32,7 +33,7 @@ struct Worst {
   }
 };
 
-constexpr std::uint32_t kStep = 16;  ///< every 16th float
+const std::uint32_t kStep = 16 * static_cast<std::uint32_t>(test::one_in());  ///< every 16th float
 
 /// Over the floats with this sign bit and magnitudes up to `limit`.
 template <class Function, class Truth>
@@ -40,7 +41,7 @@ Worst worst_of_sign(std::uint32_t sign, float limit, const Function& function, c
   Worst all;
   std::mutex mutex;
   Threads threads(0);
-  threads.parallel_for(num::bits_of(limit) / kStep + 1, 1 << 20, [&](std::int64_t begin, std::int64_t end) {
+  threads.parallel_for(num::bits_of(limit) / kStep + 1, 1 << 16, [&](std::int64_t begin, std::int64_t end) {
     Worst part;
     for (std::int64_t i = begin; i < end; ++i) {
       const float x = num::float_of((static_cast<std::uint32_t>(i) * kStep) | sign);
