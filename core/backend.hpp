@@ -3,10 +3,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/checksum.hpp"
 #include "core/ops.hpp"
 #include "core/random_tensor.hpp"
 
@@ -55,13 +57,27 @@ class Event {
   virtual double ms_since(const Event& earlier) = 0;
 };
 
+/// Checksums that a backend is computing. Lives no longer than its backend; used as that is, by one thread at
+/// a time. Dropping it unread is fine.
+class PendingChecksums {
+ public:
+  virtual ~PendingChecksums() = default;
+  /// Waits for them and returns them, one for each range; throws what went wrong meanwhile. Once. REQUIRES:
+  /// the backend was not asked for others since.
+  virtual std::vector<Checksum> wait() = 0;
+};
+/// Of a backend that has them already.
+std::unique_ptr<PendingChecksums> finished_checksums(std::vector<Checksum> checksums);
+
 /// Bytes that a backend has moved between host memory and its own since it was made. Nothing else moves any:
 /// what is not counted here has not crossed.
 struct Traffic {
   std::uint64_t uploaded = 0;    ///< by upload and send
   std::uint64_t downloaded = 0;  ///< by download and receive
   std::uint64_t weights = 0;     ///< by load, when it copied
-  std::uint64_t arguments = 0;   ///< lists inside operators (pages) that went to the device beside a launch
+  std::uint64_t arguments =
+      0;  ///< lists that went to the device beside a launch: pages of operators, ranges of checksums
+  std::uint64_t checksums = 0;  ///< results of checksums(), 16 bytes each
 
   bool operator==(const Traffic&) const = default;
 };
@@ -123,6 +139,13 @@ class Backend {
   /// the staging memory is in use until an event recorded afterwards was waited for. Here: upload, download.
   virtual void send(void* to, const void* from_staging, std::size_t bytes);
   virtual void receive(void* to_staging, const void* from, std::size_t bytes);
+
+  /// The block checksums (core/checksum.hpp) of ranges of this backend's memory, as they are when everything
+  /// submitted so far has been done; a device computes them itself, beside what the host does meanwhile. What
+  /// is submitted later does not change them. Here: the ranges are downloaded and computed on the host.
+  /// Throws Error(invalid_argument) when a range is not aligned to kRangeAlignment, and what download throws.
+  virtual std::unique_ptr<PendingChecksums> checksums(std::span<const ByteRange> ranges);
+
   /// A mark after everything submitted so far. Here: for a backend whose work is done when a call returns.
   virtual std::unique_ptr<Event> record();
 

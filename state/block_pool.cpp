@@ -19,14 +19,28 @@ void* BlockRef::data() const { return pool_->data(index_); }
 
 bool BlockRef::shared() const { return pool_->references_[static_cast<std::size_t>(index_)] > 1; }
 
-BlockPool::BlockPool(Backend& backend, std::string_view what, std::int64_t blocks, std::int64_t block_bytes)
+BlockPool::BlockPool(Backend& backend, std::string_view what, std::int64_t blocks, std::int64_t block_bytes,
+                     Backend* device)
     : name_(fmt::format("{} on {}", what, backend.info().name)), block_bytes_(block_bytes) {
   assert(blocks >= 0 && block_bytes > 0 && block_bytes % kStateAlignment == 0);
   if (blocks == 0) return;
   references_.resize(static_cast<std::size_t>(blocks));
   free_.reserve(static_cast<std::size_t>(blocks));
   for (std::int64_t i = blocks; i-- > 0;) free_.push_back(i);
-  memory_ = backend.allocate(static_cast<std::size_t>(blocks) * static_cast<std::size_t>(block_bytes));
+  allocate(backend, device, static_cast<std::size_t>(blocks) * static_cast<std::size_t>(block_bytes));
+}
+
+void BlockPool::allocate(Backend& backend, Backend* device, std::size_t bytes) {
+  if (device != nullptr) {
+    try {
+      memory_ = device->allocate_staging(bytes);
+      page_locked_ = true;
+      return;
+    } catch (const Error&) {
+      // Systems limit what may be page-locked. Ordinary memory does too: a copy takes a detour.
+    }
+  }
+  memory_ = backend.allocate(bytes);
 }
 
 BlockRef BlockPool::acquire() {

@@ -47,14 +47,18 @@ class BlockRef {
 /// contents of a fresh block are what its last owner left.
 ///
 /// A block may be given back and taken again while the backend still works on it: a backend does everything
-/// in the order of the calls, and a block never leaves its backend.
+/// in the order of the calls. A device that reads or writes a block in host memory by itself
+/// (block_transfer.hpp) first lets that backend finish.
 ///
 /// Not thread-safe.
 class BlockPool {
  public:
   /// `what` names the blocks in messages ("slots"). Allocates nothing when blocks is 0. block_bytes is a
-  /// multiple of kStateAlignment. Throws what Backend::allocate throws. The backend outlives the pool.
-  BlockPool(Backend& backend, std::string_view what, std::int64_t blocks, std::int64_t block_bytes);
+  /// multiple of kStateAlignment. With a device, the memory is staging memory of that device, which any
+  /// backend may use, or the backend's own where the device refuses: REQUIRES a backend of host memory then.
+  /// Throws what Backend::allocate throws. The backends outlive the pool.
+  BlockPool(Backend& backend, std::string_view what, std::int64_t blocks, std::int64_t block_bytes,
+            Backend* device = nullptr);
   BlockPool(const BlockPool&) = delete;
   BlockPool& operator=(const BlockPool&) = delete;
 
@@ -66,9 +70,12 @@ class BlockPool {
   std::int64_t used() const { return total() - static_cast<std::int64_t>(free_.size()); }
   std::int64_t block_bytes() const { return block_bytes_; }
   std::int64_t reserved_bytes() const { return static_cast<std::int64_t>(memory_.bytes()); }
+  /// Whether devices reach the blocks by themselves, with send and receive.
+  bool page_locked() const { return page_locked_; }
 
  private:
   friend class BlockRef;
+  void allocate(Backend& backend, Backend* device, std::size_t bytes);
   void* data(std::int64_t index) const;
   void retain(std::int64_t index) noexcept { ++references_[static_cast<std::size_t>(index)]; }
   void release(std::int64_t index) noexcept;
@@ -76,6 +83,7 @@ class BlockPool {
   std::string name_;
   std::int64_t block_bytes_;
   Buffer memory_;
+  bool page_locked_ = false;
   std::vector<std::int64_t> references_;  ///< of each block; 0 is free
   std::vector<std::int64_t> free_;        ///< a stack whose capacity is total(): giving back never allocates
 };

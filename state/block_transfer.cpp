@@ -1,110 +1,119 @@
 #include "state/block_transfer.hpp"
 
 #include <algorithm>
-#include <exception>
 
-#include "state/geometry.hpp"
+#include "state/staged_copies.hpp"
 
 namespace tandem {
 namespace {
 
-/// Pages are small, and an event for each would cost more than the copy.
-constexpr std::size_t kBatchBytes = std::size_t{4} << 20;
+/// Pages are small, and an event for each would cost more than the copy; and threads that share the checksums
+/// of a batch are to be woken for more than a few pieces each.
+constexpr std::size_t kBatchBytes = std::size_t{6} << 20;
 
-/// What so many take up in staging memory.
-std::size_t staged_bytes(std::size_t bytes) {
-  constexpr auto kStep = static_cast<std::size_t>(kStateAlignment);
-  return (bytes + kStep - 1) / kStep * kStep;
+bool on_host(const Backend& backend) { return backend.info().host_memory; }
+
+/// Sides of blocks in one backend's memory, and where their checksums go.
+class Side {
+ public:
+  explicit Side(Backend& backend) : backend_(&backend) {}
+
+  Backend& backend() const { return *backend_; }
+  void add(const void* data, std::size_t bytes, Checksum& result) {
+    ranges_.push_back({data, bytes});
+    results_.push_back(&result);
+  }
+  void start() { pending_ = backend_->checksums(ranges_); }
+  void collect() {
+    const std::vector<Checksum> checksums = pending_->wait();
+    for (std::size_t i = 0; i < results_.size(); ++i) *results_[i] = checksums[i];
+  }
+
+ private:
+  Backend* backend_;
+  std::vector<ByteRange> ranges_;
+  std::vector<Checksum*> results_;
+  std::unique_ptr<PendingChecksums> pending_;
+};
+
+Side& side_of(std::vector<Side>& sides, Backend& backend) {
+  const auto found =
+      std::find_if(sides.begin(), sides.end(), [&](const Side& side) { return &side.backend() == &backend; });
+  return found != sides.end() ? *found : sides.emplace_back(backend);
 }
 
-/// The first device, as it can pin memory for all.
-Backend& staging_owner(std::span<const BlockCopy> copies) {
-  for (const BlockCopy& copy : copies) {
-    for (Backend* backend : {copy.from, copy.to}) {
-      if (!backend->info().host_memory) return *backend;
-    }
+/// All but what arrives on the host.
+std::vector<Side> sides_to_begin_with(std::span<const BlockCopy> copies, std::span<BlockChecksums> results) {
+  std::vector<Side> sides;
+  for (std::size_t i = 0; i < copies.size(); ++i) {
+    const BlockCopy& copy = copies[i];
+    side_of(sides, *copy.from).add(copy.source, copy.bytes, results[i].source);
+    if (!on_host(*copy.to)) side_of(sides, *copy.to).add(copy.target, copy.bytes, results[i].target);
   }
-  return *copies.front().from;
+  // Devices only queue theirs.
+  std::stable_partition(sides.begin(), sides.end(),
+                        [](const Side& side) { return !on_host(side.backend()); });
+  return sides;
+}
+
+/// What batches consist of.
+std::size_t batch_count(std::span<const BlockCopy> copies, std::size_t first) {
+  std::size_t count = 0;
+  for (std::size_t bytes = 0; first + count < copies.size() && bytes < kBatchBytes; ++count) {
+    if (!copies[first + count].goes_like(copies[first])) break;
+    bytes += copies[first + count].bytes;
+  }
+  return count;
 }
 
 }  // namespace
 
-BlockTransfer::~BlockTransfer() {
-  for (Backend* backend : busy_) {
-    try {
-      backend->synchronize();
-    } catch (const std::exception&) {
-      // Whoever is leaving early has a better one to tell.
+/// Host memory is read and written here past the order of its backend's work, which must be over.
+std::vector<BlockTransfer::Batch> BlockTransfer::start_direct(std::span<const BlockCopy> copies) {
+  std::vector<Batch> batches;
+  for (std::size_t first = 0; first < copies.size(); first += batches.back().count) {
+    Batch& batch = batches.emplace_back(Batch{first, batch_count(copies, first), nullptr});
+    const BlockCopy& one = copies[first];
+    if (one.path != Path::direct) continue;
+    Backend& host = on_host(*one.from) ? *one.from : *one.to;
+    Backend& carrier = on_host(*one.from) ? *one.to : *one.from;
+    host.synchronize();
+    for (const BlockCopy& copy : copies.subspan(first, batch.count)) {
+      on_host(*one.from) ? carrier.send(copy.target, copy.source, copy.bytes)
+                         : carrier.receive(copy.target, copy.source, copy.bytes);
     }
+    batch.arrived = carrier.record();
   }
+  return batches;
 }
 
-void BlockTransfer::allocate(std::span<const BlockCopy> copies) {
-  std::size_t bytes = kBatchBytes, all = 0;
-  for (const BlockCopy& copy : copies) {
-    bytes = std::max(bytes, staged_bytes(copy.bytes));
-    all += staged_bytes(copy.bytes);
-  }
-  for (Staging& staging : staging_) {
-    staging.memory = staging_owner(copies).allocate_staging(std::min(bytes, all));
-  }
+void BlockTransfer::copy_staged(std::span<const BlockCopy> copies) {
+  std::vector<BlockCopy> staged;
+  std::copy_if(copies.begin(), copies.end(), std::back_inserter(staged),
+               [](const BlockCopy& copy) { return copy.path == Path::staged; });
+  StagedCopies().run(staged);
 }
 
-std::span<const BlockCopy> BlockTransfer::next_batch(std::span<const BlockCopy> rest) const {
-  std::size_t count = 0, bytes = 0;
-  for (; count < rest.size(); ++count) {
-    const BlockCopy& copy = rest[count];
-    if (copy.from != rest.front().from || copy.to != rest.front().to) break;
-    bytes += staged_bytes(copy.bytes);
-    if (bytes > staging_.front().memory.bytes()) break;
+std::vector<BlockChecksums> BlockTransfer::run(std::span<const BlockCopy> copies) {
+  std::vector<BlockChecksums> results(copies.size());
+  busy_.add(copies);
+  const std::vector<Batch> batches = start_direct(copies);
+  copy_staged(copies);
+  std::vector<Side> sides = sides_to_begin_with(copies, results);
+  for (Side& side : sides) side.start();
+  for (const Batch& batch : batches) {
+    if (batch.arrived) batch.arrived->wait();
+    Backend& to = *copies[batch.first].to;
+    if (!on_host(to)) continue;
+    Side arrived(to);
+    for (std::size_t i = batch.first; i < batch.first + batch.count; ++i)
+      arrived.add(copies[i].target, copies[i].bytes, results[i].target);
+    arrived.start();
+    arrived.collect();
   }
-  return rest.first(count);
-}
-
-void BlockTransfer::receive(Staging& staging, std::span<const BlockCopy> batch) {
-  if (staging.left) staging.left->wait();
-  staging.batch = batch;
-  std::size_t offset = 0;
-  for (const BlockCopy& copy : batch) {
-    copy.from->receive(static_cast<std::byte*>(staging.memory.data()) + offset, copy.source, copy.bytes);
-    offset += staged_bytes(copy.bytes);
-  }
-  staging.arrived = batch.front().from->record();
-}
-
-void BlockTransfer::send(Staging& staging) {
-  staging.arrived->wait();
-  std::size_t offset = 0;
-  for (const BlockCopy& copy : staging.batch) {
-    copy.to->send(copy.target, static_cast<const std::byte*>(staging.memory.data()) + offset, copy.bytes);
-    offset += staged_bytes(copy.bytes);
-  }
-  staging.left = staging.batch.front().to->record();
-}
-
-void BlockTransfer::run(std::span<const BlockCopy> copies) {
-  if (copies.empty()) return;
-  allocate(copies);
-  for (const BlockCopy& copy : copies) {
-    for (Backend* backend : {copy.from, copy.to}) {
-      if (std::find(busy_.begin(), busy_.end(), backend) == busy_.end()) busy_.push_back(backend);
-    }
-  }
-  Staging* waiting = nullptr;
-  std::size_t turn = 0;
-  for (std::size_t done = 0; done < copies.size(); ++turn) {
-    Staging& staging = staging_[turn % staging_.size()];
-    const std::span<const BlockCopy> batch = next_batch(copies.subspan(done));
-    receive(staging, batch);
-    if (waiting != nullptr) send(*waiting);
-    waiting = &staging;
-    done += batch.size();
-  }
-  send(*waiting);
-  for (Staging& staging : staging_) {
-    if (staging.left) staging.left->wait();
-  }
+  for (Side& side : sides) side.collect();
   busy_.clear();
+  return results;
 }
 
 }  // namespace tandem

@@ -1,57 +1,53 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "core/backend.hpp"
+#include "state/block_copy.hpp"
 
 namespace tandem {
 
-/// A block on its way from one backend to another.
-struct BlockCopy {
-  Backend* from = nullptr;
-  Backend* to = nullptr;
-  const void* source = nullptr;
-  void* target = nullptr;
-  std::size_t bytes = 0;
+/// Of a block where it came from, and where it arrived.
+struct BlockChecksums {
+  Checksum source;
+  Checksum target;
 };
 
-/// Carries blocks between backends through two pieces of staging memory: while one is being sent to the
-/// target, the next blocks are received into the other. The staging memory comes from a device where there is
-/// one, as that can pin it; it lives as long as this.
+/// Carries blocks between backends and has both sides checked, in one pipeline. All direct copies are queued
+/// at once; each backend computes the checksums of its own side: a device after its last copy, so that it
+/// delays none, the host of what it sends while that is under way, and of what it receives batch by batch as
+/// it arrives.
 ///
 /// Not thread-safe. The backends outlive it.
 class BlockTransfer {
  public:
-  /// Allocates nothing yet.
   BlockTransfer() = default;
   BlockTransfer(const BlockTransfer&) = delete;
   BlockTransfer& operator=(const BlockTransfer&) = delete;
   /// Waits for what is under way.
-  ~BlockTransfer();
+  ~BlockTransfer() = default;
 
-  /// Copies all blocks and waits until they have arrived. Throws what the backends throw; then some targets
-  /// have been written and the sources have not.
-  void run(std::span<const BlockCopy> copies);
+  /// Copies all blocks and waits until they have arrived. Returns the checksums of each block's two sides,
+  /// computed from the memory in which they lie, the target's after the copy. Whether they are equal is for
+  /// the caller to say. Throws what the backends throw; then some targets have been written and the sources
+  /// have not.
+  std::vector<BlockChecksums> run(std::span<const BlockCopy> copies);
 
  private:
-  struct Staging {
-    Buffer memory;
-    std::span<const BlockCopy> batch;  ///< that is in it
-    std::unique_ptr<Event> arrived;    ///< in the staging memory
-    std::unique_ptr<Event> left;       ///< for the target
+  /// Neighbours that go the same way.
+  struct Batch {
+    std::size_t first = 0;
+    std::size_t count = 0;
+    std::unique_ptr<Event> arrived;  ///< null when nothing is under way
   };
 
-  void allocate(std::span<const BlockCopy> copies);
-  std::span<const BlockCopy> next_batch(std::span<const BlockCopy> rest) const;
-  void receive(Staging& staging, std::span<const BlockCopy> batch);
-  void send(Staging& staging);
+  std::vector<Batch> start_direct(std::span<const BlockCopy> copies);
+  void copy_staged(std::span<const BlockCopy> copies);
 
-  std::array<Staging, 2> staging_;
-  std::vector<Backend*> busy_;  ///< backends that may still be copying
+  BusyBackends busy_;
 };
 
 }  // namespace tandem

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "state/checksum.hpp"
+#include "core/checksum.hpp"
 #include "state/state_manager.hpp"
 
 namespace tandem {

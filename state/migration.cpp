@@ -17,7 +17,7 @@ class Migration {
 
   void plan(std::span<const Move> moves);
   void reserve();
-  void copy() { BlockTransfer().run(copies_); }
+  void carry() { checksums_ = BlockTransfer().run(blocks_); }
   void verify();
   void commit() noexcept;
 
@@ -37,25 +37,34 @@ class Migration {
     Sequence* sequence;
     std::vector<BlockRef> slots;  ///< by kept version; none for a kv layer
     PageList pages;
+    std::vector<std::size_t> blocks;  ///< indices of blocks_: of the slots, or the pages
+  };
+  struct Target {
+    BlockRef block;
+    std::size_t index;  ///< of blocks_
   };
 
   Relocation& relocation(SequenceId id);
   void reserve_layer(Sequence& sequence, MovedLayer& moved, Arrival& arrival);
-  BlockRef target_slot(MovedLayer& moved, const BlockRef& source);
-  BlockRef target_page(MovedLayer& moved, const BlockRef& source);
-  template <class Pool>
-  BlockRef target_block(MovedLayer& moved, const BlockRef& source, Pool& pool, std::int64_t bytes);
-  LayerView arrived(const MovedLayer& moved, const Arrival& arrival, std::size_t version) const;
-  Checksum verified(const MovedLayer& moved, const LayerView& arrived, const VersionInfo& version) const;
+  BlockRef target_slot(MovedLayer& moved, Arrival& arrival, const BlockRef& source);
+  BlockRef target_page(MovedLayer& moved, Arrival& arrival, const BlockRef& source);
+  template <class Take>
+  BlockRef target_block(MovedLayer& moved, Arrival& arrival, BlockCopy block, const BlockRef& source,
+                        const Take& take);
+  BlockCopy block_copy(const MovedLayer& moved, std::int64_t bytes, bool page_locked);
+  Checksum joined(std::span<const std::size_t> blocks, Checksum BlockChecksums::*side) const;
+  Checksum verified(const MovedLayer& moved, std::span<const std::size_t> blocks,
+                    const VersionInfo& version) const;
   StateManager::Place& place(int backend) { return manager_.places_[static_cast<std::size_t>(backend)]; }
 
   StateManager& manager_;
   const StateGeometry& geometry_;
   std::vector<Relocation> relocations_;
   std::vector<Arrival> arrivals_;
-  std::vector<BlockCopy> copies_;
-  /// Blocks that have been taken, by source backend, source block and target backend.
-  std::map<std::tuple<int, const void*, int>, BlockRef> taken_;
+  std::vector<BlockCopy> blocks_;          ///< each once, whoever refers to it
+  std::vector<BlockChecksums> checksums_;  ///< of blocks_
+  /// Blocks on the targets, by source backend, source block and target backend.
+  std::map<std::tuple<int, const void*, int>, Target> taken_;
   MigrationReport report_;
 };
 
@@ -90,7 +99,7 @@ void Migration::plan(std::span<const Move> moves) {
     for (std::size_t l = 0; l < r.home.size(); ++l) {
       if (r.home[l] == r.sequence->home[l]) continue;
       report_.layers.push_back({r.sequence->id, static_cast<int>(l), r.sequence->home[l], r.home[l], 0, {}});
-      arrivals_.push_back({r.sequence, {}, {}});
+      arrivals_.push_back({r.sequence, {}, {}, {}});
     }
   }
 }
@@ -104,39 +113,58 @@ std::string Migration::what() const {
                      manager_.backend_name(first.from), manager_.backend_name(first.to));
 }
 
-template <class Pool>
-BlockRef Migration::target_block(MovedLayer& moved, const BlockRef& source, Pool& pool, std::int64_t bytes) {
-  BlockRef& target = taken_[{moved.from, source.data(), moved.to}];
-  if (target) return target;
-  target = pool.acquire();
-  copies_.push_back({place(moved.from).backend, place(moved.to).backend, source.data(), target.data(),
-                     static_cast<std::size_t>(bytes)});
-  moved.bytes += bytes;
-  report_.bytes += bytes;
-  return target;
+/// Between two backends of host memory, the one that receives reaches the other's.
+BlockCopy Migration::block_copy(const MovedLayer& moved, std::int64_t bytes, bool page_locked) {
+  BlockCopy copy{.from = place(moved.from).backend,
+                 .to = place(moved.to).backend,
+                 .bytes = static_cast<std::size_t>(bytes)};
+  const bool from_host = copy.from->info().host_memory, to_host = copy.to->info().host_memory;
+  const bool reached = from_host == to_host ? from_host : page_locked;
+  copy.path = reached ? Path::direct : Path::staged;
+  return copy;
 }
 
-BlockRef Migration::target_slot(MovedLayer& moved, const BlockRef& source) {
-  SlotPool& slots = place(moved.to).slots;
-  if (source.index() == place(moved.from).slots.zero().index()) return slots.zero();
-  return target_block(moved, source, slots, slots.slot_bytes());
+template <class Take>
+BlockRef Migration::target_block(MovedLayer& moved, Arrival& arrival, BlockCopy block, const BlockRef& source,
+                                 const Take& take) {
+  Target& target = taken_[{moved.from, source.data(), moved.to}];
+  if (!target.block) {
+    target = {take(), blocks_.size()};
+    block.source = source.data();
+    block.target = target.block.data();
+    blocks_.push_back(block);
+    const auto bytes = block.path == Path::there ? 0 : static_cast<std::int64_t>(block.bytes);
+    moved.bytes += bytes;
+    report_.bytes += bytes;
+  }
+  arrival.blocks.push_back(target.index);
+  return target.block;
 }
 
-BlockRef Migration::target_page(MovedLayer& moved, const BlockRef& source) {
-  PagePool& pages = place(moved.to).pages;
-  return target_block(moved, source, pages, pages.page_stride());
+BlockRef Migration::target_slot(MovedLayer& moved, Arrival& arrival, const BlockRef& source) {
+  SlotPool &from = place(moved.from).slots, &to = place(moved.to).slots;
+  BlockCopy block = block_copy(moved, to.slot_bytes(), from.page_locked() || to.page_locked());
+  const bool is_zero = source.index() == from.zero().index();
+  if (is_zero) block.path = Path::there;
+  return target_block(moved, arrival, block, source, [&] { return is_zero ? to.zero() : to.acquire(); });
+}
+
+BlockRef Migration::target_page(MovedLayer& moved, Arrival& arrival, const BlockRef& source) {
+  PagePool &from = place(moved.from).pages, &to = place(moved.to).pages;
+  const BlockCopy block = block_copy(moved, to.page_stride(), from.page_locked() || to.page_locked());
+  return target_block(moved, arrival, block, source, [&] { return to.acquire(); });
 }
 
 void Migration::reserve_layer(Sequence& sequence, MovedLayer& moved, Arrival& arrival) {
   const auto l = static_cast<std::size_t>(moved.layer);
   if (geometry_.layers[l] == LayerKind::recurrent) {
     for (const Version& version : sequence.versions)
-      arrival.slots.push_back(target_slot(moved, version.slots[l]));
+      arrival.slots.push_back(target_slot(moved, arrival, version.slots[l]));
     return;
   }
   const PageList& pages = sequence.pages[l];
   arrival.pages.reserve(pages.size());
-  for (std::int64_t i = 0; i < pages.size(); ++i) arrival.pages.append(target_page(moved, pages[i]));
+  for (std::int64_t i = 0; i < pages.size(); ++i) arrival.pages.append(target_page(moved, arrival, pages[i]));
 }
 
 void Migration::reserve() {
@@ -145,25 +173,16 @@ void Migration::reserve() {
   }
 }
 
-/// As StateManager::view will show it. `version` counts the kept ones.
-LayerView Migration::arrived(const MovedLayer& moved, const Arrival& arrival, std::size_t version) const {
-  LayerView view;
-  view.kind = geometry_.layers[static_cast<std::size_t>(moved.layer)];
-  view.backend = manager_.places_[static_cast<std::size_t>(moved.to)].backend;
-  view.tokens = arrival.sequence->versions[version].info.tokens;
-  if (view.kind == LayerKind::recurrent) {
-    view.recurrent = recurrent_view(geometry_, arrival.slots[version]);
-    view.conv = conv_view(geometry_, arrival.slots[version]);
-  } else {
-    view.pages = arrival.pages.data();
-  }
-  return view;
+Checksum Migration::joined(std::span<const std::size_t> blocks, Checksum BlockChecksums::*side) const {
+  std::vector<Checksum> checksums;
+  for (std::size_t block : blocks) checksums.push_back(checksums_[block].*side);
+  return join_checksums(checksums);
 }
 
-Checksum Migration::verified(const MovedLayer& moved, const LayerView& arrived,
+Checksum Migration::verified(const MovedLayer& moved, std::span<const std::size_t> blocks,
                              const VersionInfo& version) const {
-  const Checksum source = checksum(export_layer(manager_, moved.sequence, moved.layer, version.number));
-  const Checksum target = checksum(export_layer(geometry_, arrived));
+  const Checksum source = joined(blocks, &BlockChecksums::source);
+  const Checksum target = joined(blocks, &BlockChecksums::target);
   if (source != target) {
     fail(ErrorCode::mismatch, "layer {} of sequence {}, version {}: {} on {}, but {} arrived on {}",
          moved.layer, to_string(moved.sequence), version.number, to_string(source),
@@ -176,11 +195,14 @@ void Migration::verify() {
   for (std::size_t i = 0; i < arrivals_.size(); ++i) {
     MovedLayer& moved = report_.layers[i];
     const std::vector<Version>& versions = arrivals_[i].sequence->versions;
-    const bool recurrent = geometry_.layers[static_cast<std::size_t>(moved.layer)] == LayerKind::recurrent;
-    for (std::size_t v = recurrent ? 0 : versions.size() - 1; v < versions.size(); ++v) {
-      const VersionInfo& info = versions[v].info;
-      moved.versions.push_back({info, verified(moved, arrived(moved, arrivals_[i], v), info)});
+    const std::span<const std::size_t> blocks = arrivals_[i].blocks;
+    if (geometry_.layers[static_cast<std::size_t>(moved.layer)] == LayerKind::kv) {
+      const VersionInfo& newest = versions.back().info;
+      moved.versions.push_back({newest, verified(moved, blocks, newest)});
+      continue;
     }
+    for (std::size_t v = 0; v < versions.size(); ++v)
+      moved.versions.push_back({versions[v].info, verified(moved, blocks.subspan(v, 1), versions[v].info)});
   }
 }
 
@@ -201,7 +223,7 @@ MigrationReport migrate(StateManager& manager, std::span<const Move> moves) {
   migration.plan(moves);
   try {
     migration.reserve();
-    migration.copy();
+    migration.carry();
     migration.verify();
   } catch (const Error& error) {
     throw Error(error.code(),

@@ -19,7 +19,9 @@ struct Move {
 /// A version as it left one backend and arrived on the other: both had this checksum.
 struct MovedVersion {
   VersionInfo info;
-  Checksum checksum;  ///< of its LayerState
+  /// Of the layer's blocks as they lie, which is the same on all backends: join_checksums of the slot's, or
+  /// of the pages', all of them. Not of a LayerState: what pads a slot and fills a page is in it.
+  Checksum checksum;
 
   bool operator==(const MovedVersion&) const = default;
 };
@@ -44,11 +46,12 @@ struct MigrationReport {
 /// there already stays and is not reported. Blocks that the moved sequences share (forks) are moved once and
 /// shared there as well; sequences that are not named keep their own.
 ///
-/// All or nothing, for the whole list. Slots and pages on the targets are taken first; the bytes go through
-/// staging memory, two pieces in turn, so that one is read while the other is written; when all have arrived
-/// both sides are read once more, past the staging, and must have equal checksums; then all homes change at
-/// once and the sources are given back. On an Error before that, every sequence is where it was, byte for
-/// byte, the targets are as free as before, and the message says what was to move and why it did not:
+/// All or nothing, for the whole list. Slots and pages on the targets are taken first; a device copies them
+/// from and to page-locked host memory by itself, else the bytes go through staging memory; each backend
+/// computes the checksums of its side from the memory in which the blocks lie, and they must be equal; then
+/// all homes change at once and the sources are given back. On an Error before that, every sequence is where
+/// it was, byte for byte, the targets are as free as before, and the message says what was to move and why it
+/// did not:
 ///  - not_found, invalid_argument: as StateManager's verbs (no such sequence, layer, backend; an open step),
 ///    or a layer is to go to two places
 ///  - mismatch: a part of a sequence of uniform residency, or bytes that arrived differently

@@ -16,9 +16,9 @@ namespace tandem {
 /// Not thread-safe.
 class PagePool {
  public:
-  /// 0 pages make a pool that holds nothing. Throws what Backend::allocate throws. The backend outlives the
-  /// pool.
-  PagePool(Backend& backend, const StateGeometry& geometry, std::int64_t pages);
+  /// 0 pages make a pool that holds nothing. With a device: as BlockPool. Throws what Backend::allocate
+  /// throws. The backends outlive the pool.
+  PagePool(Backend& backend, const StateGeometry& geometry, std::int64_t pages, Backend* device = nullptr);
 
   /// A page to write, of unknown contents. Throws Error(out_of_memory) when all are in use.
   BlockRef acquire() { return pool_.acquire(); }
@@ -31,6 +31,7 @@ class PagePool {
   std::int64_t used() const { return pool_.used(); }
   std::int64_t page_stride() const { return pool_.block_bytes(); }
   std::int64_t reserved_bytes() const { return pool_.reserved_bytes(); }
+  bool page_locked() const { return pool_.page_locked(); }
 
  private:
   Backend* backend_;

@@ -18,8 +18,8 @@ namespace tandem {
 class SlotPool {
  public:
   /// `slots` includes the zero slot; 0 makes a pool that holds nothing. Zeroes slot 0 and waits for that.
-  /// Throws what the backend throws. The backend outlives the pool.
-  SlotPool(Backend& backend, const StateGeometry& geometry, std::int64_t slots);
+  /// With a device: as BlockPool. Throws what the backend throws. The backends outlive the pool.
+  SlotPool(Backend& backend, const StateGeometry& geometry, std::int64_t slots, Backend* device = nullptr);
 
   /// A reference to the zero slot: to read, as it is shared by all. REQUIRES: a pool of at least one slot.
   BlockRef zero() const { return zero_; }
@@ -33,6 +33,7 @@ class SlotPool {
   std::int64_t slot_bytes() const { return pool_.block_bytes(); }
   /// With the zero slot.
   std::int64_t reserved_bytes() const { return pool_.reserved_bytes(); }
+  bool page_locked() const { return pool_.page_locked(); }
 
  private:
   std::int64_t reserved_slots() const { return zero_ ? 1 : 0; }

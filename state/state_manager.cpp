@@ -32,6 +32,23 @@ void require_memory(const Backend& backend, const StateBudget& budget, std::int6
        backend.info().name, human_bytes(backend.available_bytes()));
 }
 
+/// The device that state in host memory may go to, or come from. Null when there is none, or the capacities
+/// are just what the layers take, so that nothing can move.
+Backend* device_to_reach(const StateGeometry& geometry, const std::vector<Backend*>& backends,
+                         const std::vector<LayerCapacity>& capacities) {
+  Backend* device = nullptr;
+  LayerCapacity room;
+  for (std::size_t i = 0; i < backends.size(); ++i) {
+    room.recurrent += capacities[i].recurrent;
+    room.kv += capacities[i].kv;
+    const bool holds_state = capacities[i].recurrent > 0 || capacities[i].kv > 0;
+    if (device == nullptr && holds_state && !backends[i]->info().host_memory) device = backends[i];
+  }
+  const bool can_move =
+      room.recurrent > geometry.count(LayerKind::recurrent) || room.kv > geometry.count(LayerKind::kv);
+  return can_move ? device : nullptr;
+}
+
 std::string list_versions(const Sequence& sequence) {
   std::string text;
   for (const Version& version : sequence.versions) {
@@ -52,8 +69,10 @@ StateManager::StateManager(StateGeometry geometry, std::vector<Backend*> backend
     sizes.push_back(pool_sizes(geometry_, capacities[i], budget_));
     require_memory(*backends[i], budget_, sizes[i].bytes);
   }
+  Backend* const device = device_to_reach(geometry_, backends, capacities);
   for (std::size_t i = 0; i < backends.size(); ++i) {
-    places_.emplace_back(*backends[i], geometry_, capacities[i], sizes[i]);
+    places_.emplace_back(*backends[i], geometry_, capacities[i], sizes[i],
+                         backends[i]->info().host_memory ? device : nullptr);
   }
 }
 

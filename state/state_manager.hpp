@@ -67,9 +67,11 @@ class StateManager {
   /// backends[i] may hold the state of as many layers of a sequence as capacities[i] says.
   ///
   /// Compares what that takes with Backend::available_bytes() of each backend before it allocates anything,
-  /// then allocates and writes the zero slots. Throws Error(out_of_memory) with the budget and both numbers,
-  /// Error(invalid_argument) for a geometry, capacity or budget without meaning, Error(mismatch) when a
-  /// backend computes in another element type or the two lists differ in length, and what the backends throw.
+  /// then allocates and writes the zero slots. Where state may go from host memory to a device, host memory
+  /// is page-locked if the system allows it, so that the device copies it by itself (migration.hpp). Throws
+  /// Error(out_of_memory) with the budget and both numbers, Error(invalid_argument) for a geometry, capacity
+  /// or budget without meaning, Error(mismatch) when a backend computes in another element type or the two
+  /// lists differ in length, and what the backends throw.
   ///
   /// The backends outlive the manager.
   StateManager(StateGeometry geometry, std::vector<Backend*> backends, std::vector<LayerCapacity> capacities,
@@ -145,11 +147,13 @@ class StateManager {
 
   /// What the manager has on one backend.
   struct Place {
-    Place(Backend& where, const StateGeometry& geometry, const LayerCapacity& room, const PoolSizes& sizes)
+    /// `device`: the one that is to reach the memory, or null.
+    Place(Backend& where, const StateGeometry& geometry, const LayerCapacity& room, const PoolSizes& sizes,
+          Backend* device)
         : backend(&where),
           capacity(room),
-          slots(where, geometry, sizes.slots),
-          pages(where, geometry, sizes.pages) {}
+          slots(where, geometry, sizes.slots, device),
+          pages(where, geometry, sizes.pages, device) {}
 
     Backend* backend;
     LayerCapacity capacity;

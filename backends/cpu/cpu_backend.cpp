@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "backends/cpu/checksums.hpp"
 #include "backends/cpu/isa.hpp"
 #include "backends/cpu/units.hpp"
 #include "core/error.hpp"
@@ -84,6 +85,9 @@ class CpuBackend final : public Backend {
     traffic_.downloaded += bytes;
   }
   void copy(void* to, const void* from, std::size_t bytes) override { std::memcpy(to, from, bytes); }
+  std::unique_ptr<PendingChecksums> checksums(std::span<const ByteRange> ranges) override {
+    return finished_checksums(cpu::checksums(ranges, threads_));
+  }
   void synchronize() override {}
   Traffic traffic() const override { return traffic_; }
 

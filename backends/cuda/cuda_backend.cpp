@@ -102,6 +102,15 @@ class CudaBackend final : public Backend {
     stream_.activate();
     transfers_.receive(to_staging, from, bytes);
   }
+  std::unique_ptr<PendingChecksums> checksums(std::span<const ByteRange> ranges) override {
+    validate(ranges);
+    if (ranges.empty()) return finished_checksums({});
+    stream_.activate();
+    const Checksum* results = nullptr;
+    check(cuda::checksums(ranges, launch_, &results), info_.name + ": checksums");
+    stream_.launched("checksums", "pieces");
+    return transfers_.fetch(results, ranges.size());
+  }
   std::unique_ptr<Event> record() override {
     stream_.activate();
     return stream_.record();

@@ -2,10 +2,12 @@
 
 #include <cuda_runtime_api.h>
 
+#include <span>
 #include <string_view>
 #include <tuple>
 #include <vector>
 
+#include "core/checksum.hpp"
 #include "core/ops.hpp"
 #include "core/random_tensor.hpp"
 
@@ -51,6 +53,10 @@ struct Variant {
 /// The rows of an operator, best first; the last one suits everything.
 template <class Args>
 std::vector<Variant<Args>> variants();
+
+/// Enqueues the block checksums of ranges in device memory; `results` is where they will be on the device, in
+/// scratch memory. REQUIRES: validate(ranges), at least one.
+cudaError_t checksums(std::span<const ByteRange> ranges, const Launch& where, const Checksum** results);
 
 /// Writes all elements of a random tensor.
 cudaError_t generate(const RandomTensor& tensor, void* to, const Launch& where);

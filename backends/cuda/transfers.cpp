@@ -1,6 +1,7 @@
 #include "backends/cuda/transfers.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <cstring>
 
 #include "backends/cuda/status.hpp"
@@ -13,6 +14,27 @@ constexpr std::size_t kPieceBytes = std::size_t{8} << 20;
 constexpr std::size_t kArgumentBytes = std::size_t{4} << 20;
 constexpr std::size_t kPieceAlignment = 256;
 constexpr std::size_t kScratchBytes = std::size_t{64} << 20;
+/// Those of 4096 blocks.
+constexpr std::size_t kChecksumBytes = std::size_t{64} << 10;
+
+/// What a fetch brings into the page-locked memory of all fetches.
+class Fetched final : public PendingChecksums {
+ public:
+  Fetched(std::unique_ptr<Event> arrived, std::span<const Checksum> memory, const std::uint64_t& fetches)
+      : arrived_(std::move(arrived)), memory_(memory), fetches_(fetches), number_(fetches) {}
+
+  std::vector<Checksum> wait() override {
+    assert(number_ == fetches_);
+    arrived_->wait();
+    return {memory_.begin(), memory_.end()};
+  }
+
+ private:
+  std::unique_ptr<Event> arrived_;
+  std::span<const Checksum> memory_;
+  const std::uint64_t& fetches_;
+  std::uint64_t number_;
+};
 
 }  // namespace
 
@@ -39,7 +61,8 @@ Transfers::Transfers(std::string who, Stream& stream, DeviceMemory& memory)
       memory_(memory),
       staging_(who_, stream, nullptr, kStagingBytes),
       arguments_(std::make_unique<StagingRing>(who_, stream, &memory, kArgumentBytes)),
-      scratch_(memory.allocate(kScratchBytes)) {}
+      scratch_(memory.allocate(kScratchBytes)),
+      checksums_(allocate_pinned(who_, kChecksumBytes)) {}
 
 void Transfers::to_device(void* to, const void* from, std::size_t bytes) {
   for (std::size_t done = 0; done < bytes;) {
@@ -85,6 +108,20 @@ void Transfers::send(void* to, const void* from_pinned, std::size_t bytes) {
 void Transfers::receive(void* to_pinned, const void* from, std::size_t bytes) {
   check(cudaMemcpyAsync(to_pinned, from, bytes, cudaMemcpyDeviceToHost, stream_.handle()), stream_.where());
   traffic_.downloaded += bytes;
+}
+
+std::unique_ptr<PendingChecksums> Transfers::fetch(const Checksum* from, std::size_t count) {
+  const std::size_t bytes = count * sizeof(Checksum);
+  if (bytes > checksums_.bytes()) {
+    stream_.synchronize();  // an earlier fetch that nobody waited for
+    checksums_ = allocate_pinned(who_, bytes);
+  }
+  check(cudaMemcpyAsync(checksums_.data(), from, bytes, cudaMemcpyDeviceToHost, stream_.handle()),
+        stream_.where());
+  traffic_.checksums += bytes;
+  ++fetches_;
+  return std::make_unique<Fetched>(
+      stream_.record(), std::span(static_cast<const Checksum*>(checksums_.data()), count), fetches_);
 }
 
 cudaError_t Transfers::push(const void* host, std::size_t bytes, const void** device) {

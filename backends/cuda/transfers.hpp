@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "backends/cuda/device_memory.hpp"
@@ -42,6 +43,9 @@ class Transfers final : public DeviceArguments {
   /// one before.
   void load(void* to, const void* from, std::size_t bytes);
 
+  /// Checksums from device memory, which may be written again when this returns.
+  std::unique_ptr<PendingChecksums> fetch(const Checksum* from, std::size_t count);
+
   cudaError_t push(const void* host, std::size_t bytes, const void** device) override;
   cudaError_t scratch(std::size_t bytes, void** device) override;
 
@@ -56,6 +60,8 @@ class Transfers final : public DeviceArguments {
   StagingRing staging_;
   std::unique_ptr<StagingRing> arguments_;  ///< replaced by a larger one when a list does not fit
   Buffer scratch_;
+  Buffer checksums_;  ///< page-locked, of the last fetch; replaced by a larger one
+  std::uint64_t fetches_ = 0;
   Traffic traffic_;
 };
 

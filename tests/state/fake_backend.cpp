@@ -12,6 +12,19 @@ namespace {
 constexpr std::align_val_t kAlignment{64};
 constexpr std::uintptr_t kFirstAddress = std::uintptr_t{1} << 40;
 
+using Blocks = std::map<std::uintptr_t, std::size_t>;  // bytes by address
+
+/// That any backend may use.
+Blocks& staging_blocks() {
+  static Blocks blocks;
+  return blocks;
+}
+
+bool has(const Blocks& blocks, std::uintptr_t address, std::size_t bytes) {
+  auto block = blocks.upper_bound(address);
+  return block != blocks.begin() && (--block)->first + block->second >= address + bytes;
+}
+
 bool counts_down_to_failure(int& countdown) { return countdown >= 0 && countdown-- == 0; }
 
 }  // namespace
@@ -38,6 +51,22 @@ Buffer FakeBackend::allocate(std::size_t bytes) {
     allocated_bytes_ -= bytes;
     if (memory_ == Memory::real) ::operator delete(freed, kAlignment);
   });
+}
+
+Buffer FakeBackend::allocate_staging(std::size_t bytes) {
+  void* data = ::operator new(bytes, kAlignment);
+  std::memset(data, 0xFF, bytes);
+  staging_blocks()[reinterpret_cast<std::uintptr_t>(data)] = bytes;
+  return Buffer(data, bytes, [](void* freed) {
+    staging_blocks().erase(reinterpret_cast<std::uintptr_t>(freed));
+    ::operator delete(freed, kAlignment);
+  });
+}
+
+std::uint64_t FakeBackend::staging_bytes() {
+  std::uint64_t sum = 0;
+  for (const auto& [address, bytes] : staging_blocks()) sum += bytes;
+  return sum;
 }
 
 ResidentTensor FakeBackend::load(const HostTensor&) { fail(ErrorCode::unsupported, "no weights here"); }
@@ -71,8 +100,7 @@ void FakeBackend::copy(void* to, const void* from, std::size_t bytes) {
 
 void FakeBackend::require_inside(const void* data, std::size_t bytes) const {
   const auto address = reinterpret_cast<std::uintptr_t>(data);
-  auto block = blocks_.upper_bound(address);
-  if (block == blocks_.begin() || (--block)->first + block->second < address + bytes) {
+  if (!has(blocks_, address, bytes) && !has(staging_blocks(), address, bytes)) {
     fail(ErrorCode::invalid_argument, "{}: {} bytes outside of its memory", info_.name, bytes);
   }
 }

@@ -12,8 +12,8 @@
 namespace tandem::testing {
 
 /// A backend that has memory and no kernels. Fresh memory is all 0xFF, a NaN in every type, so that state
-/// which nobody wrote shows. Transfers outside of allocated memory are errors, transfers are counted, and
-/// both can be told to fail.
+/// which nobody wrote shows. Transfers outside of its memory, and of the staging memory of all fakes, are
+/// errors, transfers are counted, and both can be told to fail.
 class FakeBackend : public Backend {
  public:
   enum class Memory {
@@ -26,6 +26,7 @@ class FakeBackend : public Backend {
 
   const BackendInfo& info() const override { return info_; }
   Buffer allocate(std::size_t bytes) override;
+  Buffer allocate_staging(std::size_t bytes) override;
   std::uint64_t available_bytes() const override { return memory_bytes_ - allocated_bytes_; }
   ResidentTensor load(const HostTensor& weight) override;
   std::string_view submit(const Op& op) override;
@@ -35,6 +36,9 @@ class FakeBackend : public Backend {
   void synchronize() override {}
   std::vector<KernelInfo> kernels() const override { return {}; }
   void force_variant(std::string_view variant) override;
+
+  /// From now on its memory is not the host's.
+  void become_device() { info_.host_memory = false; }
 
   /// After `successes` more allocations (copies, uploads), one fails. Negative: none.
   void fail_allocation_after(int successes) { allocations_to_failure_ = successes; }
@@ -47,6 +51,8 @@ class FakeBackend : public Backend {
   std::uint64_t downloaded_bytes() const { return downloaded_bytes_; }
   std::uint64_t copied_bytes() const { return copied_bytes_; }
   int copies() const { return copies_; }
+  /// Of staging memory, of all fakes.
+  static std::uint64_t staging_bytes();
 
  private:
   void require_inside(const void* data, std::size_t bytes) const;

@@ -6,7 +6,7 @@ namespace tandem::testing {
 
 void FaultyBackend::count() {
   ++calls_;
-  if (to_failure_ >= 0 && to_failure_-- == 0) fail(ErrorCode::device_lost, "{}: planted", device_.name);
+  if (to_failure_ >= 0 && to_failure_-- == 0) fail(ErrorCode::device_lost, "{}: planted", info().name);
 }
 
 void FaultyBackend::carried(void* data) {
@@ -29,6 +29,11 @@ void FaultyBackend::receive(void* to_staging, const void* from, std::size_t byte
   count();
   FakeBackend::receive(to_staging, from, bytes);
   carried(to_staging);
+}
+
+std::unique_ptr<PendingChecksums> FaultyBackend::checksums(std::span<const ByteRange> ranges) {
+  count();
+  return FakeBackend::checksums(ranges);
 }
 
 std::unique_ptr<Event> FaultyBackend::record() {

@@ -7,19 +7,18 @@
 
 namespace tandem::testing {
 
-/// A device whose transfers through staging memory can be told to fail or to lie: it counts calls of
-/// allocate_staging, send, receive and record, and the one with a given number throws or damages what it
-/// carries.
+/// A backend whose transfers can be told to fail or to lie: it counts calls of allocate_staging, send,
+/// receive, record and checksums, and the one with a given number throws, or damages what it carries.
 class FaultyBackend final : public FakeBackend {
  public:
-  explicit FaultyBackend(std::string name) : FakeBackend(std::move(name)), device_(FakeBackend::info()) {
-    device_.host_memory = false;
+  explicit FaultyBackend(std::string name, bool host_memory = false) : FakeBackend(std::move(name)) {
+    if (!host_memory) become_device();
   }
 
-  const BackendInfo& info() const override { return device_; }
   Buffer allocate_staging(std::size_t bytes) override;
   void send(void* to, const void* from_staging, std::size_t bytes) override;
   void receive(void* to_staging, const void* from, std::size_t bytes) override;
+  std::unique_ptr<PendingChecksums> checksums(std::span<const ByteRange> ranges) override;
   std::unique_ptr<Event> record() override;
 
   /// The call after `successes` more throws Error(device_lost). Negative: none.
@@ -34,7 +33,6 @@ class FaultyBackend final : public FakeBackend {
   void count();
   void carried(void* data);
 
-  BackendInfo device_;
   int to_failure_ = -1;
   int to_flip_ = -1;
   int calls_ = 0;
