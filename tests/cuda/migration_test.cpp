@@ -111,16 +111,20 @@ TEST_F(CudaMigration, MovesAsManyBytesAsItSays) {
   const SequenceId sequence = session_->open();
   feed(sequence, 0, 40);
   feed(sequence, 40, 1);
-  const Backend& gpu = context_->backend(1);
-  const Traffic before = gpu.traffic();
+  const Backend &cpu = context_->backend(0), &gpu = context_->backend(1);
+  const Traffic before = gpu.traffic(), host = cpu.traffic();
   const MigrationReport there = session_->migrate(sequence, {}, "cuda:0");
   const Traffic between = gpu.traffic();
   EXPECT_EQ(between.uploaded - before.uploaded, static_cast<std::uint64_t>(there.bytes));
+  EXPECT_EQ(between.downloaded, before.downloaded) << "only checksums are read back";
+  EXPECT_GT(between.checksums, before.checksums);
   EXPECT_GT(there.bytes, 0);
   EXPECT_EQ(there.layers.size(), static_cast<std::size_t>(layers_));
   const MigrationReport back = session_->migrate(sequence, {}, "cpu");
   EXPECT_EQ(back.bytes, there.bytes);
   EXPECT_EQ(gpu.traffic().uploaded, between.uploaded);
+  EXPECT_EQ(gpu.traffic().downloaded - between.downloaded, static_cast<std::uint64_t>(back.bytes));
+  EXPECT_EQ(cpu.traffic(), host) << "the device copies by itself";
   for (std::size_t i = 0; i < there.layers.size(); ++i)
     EXPECT_EQ(there.layers[i].versions, back.layers[i].versions) << "layer " << i;
 }
