@@ -4,6 +4,7 @@
 
 #include "core/error.hpp"
 #include "graph/rope.hpp"
+#include "graph/step_recorder.hpp"
 
 namespace tandem {
 
@@ -146,20 +147,37 @@ void Executor::make_staging() {
   for (Staging& staging : staging_) staging.memory = owner.allocate_staging(static_cast<std::size_t>(bytes));
 }
 
+/// The host stands still until the work is done, and tells for how long if somebody watches.
+void Executor::wait(int backend, std::string_view what, const std::function<void()>& work) const {
+  if (recorder_ == nullptr) return work();
+  const double begin_ms = recorder_->now_ms();
+  work();
+  recorder_->waited(backend, what, begin_ms);
+}
+
 void Executor::cross(const Crossing& crossing, const Batch& batch) {
   Staging& staging = staging_[crossings_ % staging_.size()];
-  if (staging.left) staging.left->wait();
+  if (staging.left) wait(staging.target, "staging memory", [&] { staging.left->wait(); });
   Backend& source = *backends_[static_cast<std::size_t>(crossing.from)];
   Backend& target = *backends_[static_cast<std::size_t>(crossing.to)];
   const Tensor from = tensor(crossing.from, crossing.value, batch);
   const Tensor to = tensor(crossing.to, crossing.value, batch);
   const auto bytes = static_cast<std::size_t>(from.bytes());
+  const auto mark = [&](int backend) { return recorder_ ? recorder_->mark(backend) : nullptr; };
+  StepRecorder::Marks received, sent;
+  received.begin = mark(crossing.from);
   source.receive(staging.memory.data(), from.data, bytes);
-  source.record()->wait();
+  received.end = mark(crossing.from);
+  wait(crossing.from, "value", [&] { source.record()->wait(); });
+  sent.begin = mark(crossing.to);
   target.send(to.data, staging.memory.data(), bytes);
+  sent.end = mark(crossing.to);
   staging.left = target.record();
+  staging.target = crossing.to;
   ++crossings_;
   crossed_bytes_ += bytes;
+  if (recorder_ == nullptr) return;
+  recorder_->crossed(crossing, from.bytes(), std::move(received), std::move(sent));
 }
 
 void Executor::show(const Node& node, int backend, const Batch& batch, const Probe& probe) const {
@@ -172,6 +190,7 @@ void Executor::show(const Node& node, int backend, const Batch& batch, const Pro
 }
 
 void Executor::run(const Plan& plan, const Batch& batch, const Probe& probe) {
+  if (recorder_ != nullptr) recorder_->begin_run(batch.sequences);
   for (const InputData& input : batch.inputs) upload_input(plan, input);
   StepBindings bindings(*this, batch);
   const std::vector<Node>& nodes = model_.graph().nodes();
@@ -179,12 +198,18 @@ void Executor::run(const Plan& plan, const Batch& batch, const Probe& probe) {
     // The head's rows are those whose logits are wanted; in the middle of a prompt there are none.
     if (batch.outputs == 0 && nodes[n].part == Part::head) continue;
     const int backend = plan.node_backend[n];
+    if (recorder_ != nullptr) recorder_->next(nodes[n]);
     for (const Crossing& crossing : plan.crossings[n]) cross(crossing, batch);
+    if (recorder_ != nullptr) recorder_->compute(backend);
     bindings.at(backend);
     backends_[static_cast<std::size_t>(backend)]->submit(nodes[n].bind(bindings));
     if (probe) show(nodes[n], backend, batch, probe);
   }
-  for (Backend* backend : backends_) backend->synchronize();
+  if (recorder_ != nullptr) recorder_->end_nodes();
+  for (std::size_t b = 0; b < backends_.size(); ++b) {
+    wait(static_cast<int>(b), "end of the run", [&] { backends_[b]->synchronize(); });
+  }
+  if (recorder_ != nullptr) recorder_->end_run();
 }
 
 std::vector<float> Executor::read(ValueId id, std::int64_t rows) const {

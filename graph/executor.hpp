@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "core/backend.hpp"
@@ -15,6 +16,8 @@
 #include "state/state_step.hpp"
 
 namespace tandem {
+
+class StepRecorder;
 
 /// One sequence's rows of a batch and its open step.
 struct SequenceRows {
@@ -56,6 +59,9 @@ class Executor {
   /// The first `rows` rows of a value after run(), as f32. REQUIRES: an output of the last node.
   std::vector<float> read(ValueId value, std::int64_t rows) const;
 
+  /// From now on every run is recorded; null: no longer. The recorder outlives its time here.
+  void record(StepRecorder* recorder) { recorder_ = recorder; }
+
   const StepLimits& limits() const { return limits_; }
   std::int64_t workspace_bytes(int backend) const { return workspace_.bytes(backend); }
   /// Values and their bytes that crossed between backends since construction.
@@ -69,6 +75,7 @@ class Executor {
   struct Staging {
     Buffer memory;
     std::unique_ptr<Event> left;  ///< when the last value has gone from here; null before the first
+    int target = 0;               ///< whose mark that is
   };
 
   void upload_input(const Plan& plan, const InputData& input) const;
@@ -77,6 +84,7 @@ class Executor {
   std::vector<ValueId> may_cross() const;
   void make_staging();
   void cross(const Crossing& crossing, const Batch& batch);
+  void wait(int backend, std::string_view what, const std::function<void()>& work) const;
   void show(const Node& node, int backend, const Batch& batch, const Probe& probe) const;
   Tensor tensor(int backend, ValueId value, const Batch& batch) const;
 
@@ -91,6 +99,7 @@ class Executor {
   std::array<Staging, 2> staging_;           ///< taken in turn
   std::uint64_t crossings_ = 0;
   std::uint64_t crossed_bytes_ = 0;
+  StepRecorder* recorder_ = nullptr;  ///< null: nobody watches
 };
 
 }  // namespace tandem

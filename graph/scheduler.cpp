@@ -4,6 +4,7 @@
 #include <map>
 
 #include "core/error.hpp"
+#include "graph/step_recorder.hpp"
 
 namespace tandem {
 namespace {
@@ -141,6 +142,7 @@ std::vector<std::vector<float>> Scheduler::step(std::span<const SequenceTokens> 
   check(batch);
   const std::vector<Group> groups = this->groups(batch);
   for (const Group& group : groups) require_weights(batch, group);
+  if (recorder_ != nullptr) begin_record(batch);
   std::vector<StateStep> steps;
   steps.reserve(batch.size());
   for (const SequenceTokens& sequence : batch) {
@@ -152,7 +154,20 @@ std::vector<std::vector<float>> Scheduler::step(std::span<const SequenceTokens> 
     history_.note(batch[i].sequence, steps[i].position(), batch[i].tokens);
   }
   for (StateStep& step : steps) step.commit();
+  if (recorder_ != nullptr) recorder_->end_step();
   return logits;
+}
+
+void Scheduler::record(StepRecorder* recorder) {
+  recorder_ = recorder;
+  executor_.record(recorder);
+}
+
+void Scheduler::begin_record(std::span<const SequenceTokens> batch) const {
+  recorder_->begin_step();
+  for (const SequenceTokens& sequence : batch) {
+    recorder_->add_sequence(sequence.sequence, std::ssize(sequence.tokens), output_count(sequence));
+  }
 }
 
 }  // namespace tandem

@@ -51,6 +51,9 @@ class Scheduler {
   /// Throws Error(not_resident) when a step of this sequence, its logits included, would be refused now.
   void require_resident(SequenceId sequence);
 
+  /// From now on every step is recorded; null: no longer. The recorder outlives its time here.
+  void record(StepRecorder* recorder);
+
   const StepLimits& limits() const { return executor_.limits(); }
   std::int64_t vocab_size() const { return vocab_size_; }
 
@@ -65,6 +68,7 @@ class Scheduler {
   void require_weights(std::span<const SequenceTokens> batch, const Group& group) const;
   void require_state(SequenceId sequence) const;
   std::vector<Group> groups(std::span<const SequenceTokens> batch);
+  void begin_record(std::span<const SequenceTokens> batch) const;
   void run(std::span<const SequenceTokens> batch, const Group& group, std::vector<StateStep>& steps,
            const Probe& probe, std::vector<std::vector<float>>& logits);
 
@@ -76,6 +80,7 @@ class Scheduler {
   TokenHistory history_;
   ValueId ids_, positions_, output_rows_, logits_;
   std::int64_t vocab_size_;
+  StepRecorder* recorder_ = nullptr;  ///< null: nobody watches
 };
 
 }  // namespace tandem

@@ -34,6 +34,16 @@ SequenceId Session::fork(SequenceId sequence) {
   return fork;
 }
 
+void Session::observe(StepObserver* observer) {
+  std::unique_ptr<StepRecorder> recorder;
+  if (observer != nullptr) {
+    recorder = std::make_unique<StepRecorder>(*observer, model_->graph(), planned_.backends, *state_);
+  }
+  scheduler_->record(recorder.get());
+  misses_->record(recorder.get());
+  recorder_ = std::move(recorder);
+}
+
 std::vector<std::vector<float>> Session::step(std::span<const SequenceTokens> batch, const Probe& probe) {
   for (const SequenceTokens& sequence : batch) misses_->resolve(sequence.sequence);
   return scheduler_->step(batch, probe);
