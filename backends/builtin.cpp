@@ -32,6 +32,11 @@ Context make_context(const BackendOptions& options) {
   Backends backends;
   backends.push_back(make_cpu_backend(options.cpu));
   backends.push_back(make_reference_backend());
+  if (options.stand_in) {
+    CpuOptions second = options.cpu;
+    second.name = kStandIn;
+    backends.push_back(make_cpu_backend(second));
+  }
   std::vector<AbsentBackend> absent = add_gpus(options, backends);
   return Context(std::move(backends), std::move(absent));
 }

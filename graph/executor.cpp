@@ -4,6 +4,7 @@
 
 #include "core/error.hpp"
 #include "graph/rope.hpp"
+#include "graph/step_recorder.hpp"
 
 namespace tandem {
 
@@ -175,21 +176,38 @@ void Executor::make_staging() {
   }
 }
 
+/// The host stands still until the work is done, and tells for how long if somebody watches.
+void Executor::wait(int backend, std::string_view what, StepRecorder* recorder,
+                    const std::function<void()>& work) const {
+  if (recorder == nullptr) return work();
+  const double begin_ms = recorder->now_ms();
+  work();
+  recorder->waited(backend, what, begin_ms);
+}
+
 void Executor::cross(const Crossing& crossing, const Batch& batch) {
   Entrance& entrance = entrances_[static_cast<std::size_t>(crossing.to)];
   Staging& staging = entrance.staging[entrance.turn++ % entrance.staging.size()];
-  if (staging.left) staging.left->wait();
+  if (staging.left) wait(crossing.to, "staging memory", batch.recorder, [&] { staging.left->wait(); });
   Backend& source = *backends_[static_cast<std::size_t>(crossing.from)];
   Backend& target = *backends_[static_cast<std::size_t>(crossing.to)];
   const Tensor from = tensor(crossing.from, crossing.value, batch);
   const Tensor to = tensor(crossing.to, crossing.value, batch);
   const auto bytes = static_cast<std::size_t>(from.bytes());
+  const auto mark = [&](int backend) { return batch.recorder ? batch.recorder->mark(backend) : nullptr; };
+  StepRecorder::Marks received, sent;
+  received.begin = mark(crossing.from);
   source.receive(staging.memory.data(), from.data, bytes);
-  source.record()->wait();
+  received.end = mark(crossing.from);
+  wait(crossing.from, "value", batch.recorder, [&] { source.record()->wait(); });
+  sent.begin = mark(crossing.to);
   target.send(to.data, staging.memory.data(), bytes);
+  sent.end = mark(crossing.to);
   staging.left = target.record();
   ++crossings_;
   crossed_bytes_ += bytes;
+  if (batch.recorder == nullptr) return;
+  batch.recorder->crossed(crossing, from.bytes(), std::move(received), std::move(sent));
 }
 
 void Executor::show(const Node& node, int backend, const Batch& batch, const Probe& probe) const {
@@ -223,6 +241,8 @@ void Executor::submit(const Node& node, int backend, const Batch& batch, StepBin
 }
 
 void Executor::run(const Plan& plan, const Batch& batch, const Probe& probe) {
+  StepRecorder* const recorder = batch.recorder;
+  if (recorder != nullptr) recorder->begin_run(plan, batch.sequences);
   for (const InputData& input : batch.inputs) upload_input(plan, input);
   StepBindings bindings(*this, batch);
   const std::vector<Node>& nodes = model_.graph().nodes();
@@ -230,13 +250,18 @@ void Executor::run(const Plan& plan, const Batch& batch, const Probe& probe) {
     // The head's rows are those whose logits are wanted; in the middle of a prompt there are none.
     if (batch.outputs == 0 && nodes[n].part == Part::head) continue;
     const int backend = plan.node_backend[n];
+    if (recorder != nullptr) recorder->next(nodes[n]);
     for (const Crossing& crossing : plan.crossings[n]) cross(crossing, batch);
+    if (recorder != nullptr) recorder->compute(backend);
     submit(nodes[n], backend, batch, bindings);
     if (probe) show(nodes[n], backend, batch, probe);
   }
+  if (recorder != nullptr) recorder->end_nodes();
   for (std::size_t b = 0; b < backends_.size(); ++b) {
-    if (plan.uses[b]) backends_[b]->synchronize();
+    if (plan.uses[b])
+      wait(static_cast<int>(b), "end of the run", recorder, [&] { backends_[b]->synchronize(); });
   }
+  if (recorder != nullptr) recorder->end_run();
 }
 
 std::vector<float> Executor::read(const Plan& plan, ValueId id, std::int64_t rows) const {

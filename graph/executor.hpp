@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "core/backend.hpp"
@@ -16,6 +17,8 @@
 #include "state/state_step.hpp"
 
 namespace tandem {
+
+class StepRecorder;
 
 /// One sequence's rows of a batch and its open step.
 struct SequenceRows {
@@ -34,6 +37,7 @@ struct Batch {
   std::int64_t outputs = 0;
   std::span<const SequenceRows> sequences;
   std::span<const InputData> inputs;
+  StepRecorder* recorder = nullptr;  ///< null: nobody watches
 };
 
 /// Sees every value right after the node that wrote it, as a host copy in the backend's own element type.
@@ -87,6 +91,8 @@ class Executor {
   void make_staging();
   void cross(const Crossing& crossing, const Batch& batch);
   void submit(const Node& node, int backend, const Batch& batch, StepBindings& bindings) const;
+  void wait(int backend, std::string_view what, StepRecorder* recorder,
+            const std::function<void()>& work) const;
   void show(const Node& node, int backend, const Batch& batch, const Probe& probe) const;
   Tensor tensor(int backend, ValueId value, const Batch& batch) const;
 

@@ -30,6 +30,21 @@ void check_prompt(const Session& session, SequenceId sequence, std::span<const T
   }
 }
 
+/// Session::feed for the last token's logits, with the steps announced.
+std::vector<float> feed(Session& session, SequenceId sequence, std::span<const TokenId> tokens,
+                        const GenerateOptions& options, const std::function<bool()>& interrupted) {
+  if (!options.before_step) return session.feed(sequence, tokens, Outputs::last, interrupted);
+  const auto limit = static_cast<std::size_t>(session.scheduler().limits().tokens);
+  std::vector<float> logits;
+  for (std::size_t begin = 0; begin < tokens.size(); begin += limit) {
+    const std::span<const TokenId> chunk = tokens.subspan(begin, std::min(limit, tokens.size() - begin));
+    options.before_step(session.state().tokens(sequence), std::ssize(chunk));
+    const bool is_last = begin + limit >= tokens.size();
+    logits = session.feed(sequence, chunk, is_last ? Outputs::last : Outputs::none, interrupted);
+  }
+  return logits;
+}
+
 /// -log softmax(logits)[target], in double.
 double negative_log_likelihood(std::span<const float> logits, TokenId target) {
   const double highest = *std::max_element(logits.begin(), logits.end());
@@ -74,7 +89,7 @@ Generated generate(Session& session, SequenceId sequence, std::span<const TokenI
   check_prompt(session, sequence, prompt);
   Generated result;
   const Stopwatch prefill;
-  std::vector<float> logits = session.feed(sequence, prompt, Outputs::last, options.interrupted);
+  std::vector<float> logits = feed(session, sequence, prompt, options, options.interrupted);
   result.prefill_seconds = prefill.seconds();
   const Stopwatch decode;
   while (static_cast<std::int64_t>(result.ids.size()) < options.max_new_tokens) {
@@ -95,7 +110,7 @@ Generated generate(Session& session, SequenceId sequence, std::span<const TokenI
       result.reason = StopReason::context;
       break;
     }
-    logits = session.feed(sequence, std::span(&id, 1), Outputs::last);
+    logits = feed(session, sequence, std::span(&id, 1), options, {});
     ++result.decode_steps;
   }
   result.decode_seconds = decode.seconds();

@@ -22,6 +22,8 @@ struct GenerateOptions {
   std::vector<std::int64_t> stop_ids;
   std::function<void(TokenId)> on_token;  ///< as soon as a token is chosen; not for a stop id
   std::function<bool()> interrupted;      ///< looked at between steps
+  /// Before each step: the sequence's position, and how many tokens the step takes.
+  std::function<void(std::int64_t position, std::int64_t tokens)> before_step;
 };
 
 struct Generated {

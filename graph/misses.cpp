@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "core/error.hpp"
+#include "graph/step_recorder.hpp"
 #include "state/unsafe_restart.hpp"
 
 namespace tandem {
@@ -184,6 +185,7 @@ void Misses::note_migration(SequenceId sequence, std::int64_t tokens, const Migr
 void Misses::add(ResidencyEvent event) {
   if (events_.size() == kEvents) events_.pop_front();
   events_.push_back(std::move(event));
+  if (observation_ != nullptr) observation_->residency(events_.back());
 }
 
 }  // namespace tandem

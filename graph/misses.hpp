@@ -41,6 +41,9 @@ class Misses {
   /// A migration that somebody asked for.
   void note_migration(SequenceId sequence, std::int64_t tokens, const MigrationReport& report);
 
+  /// From now on every event is told; null: no longer. The observation outlives its time here.
+  void observe(Observation* observation) { observation_ = observation; }
+
   /// The last kEvents of them, oldest first.
   const std::deque<ResidencyEvent>& events() const { return events_; }
   static constexpr std::size_t kEvents = 1024;
@@ -70,6 +73,7 @@ class Misses {
   std::vector<std::vector<bool>> held_;  ///< by backend and layer: the weights of its stateful part
   std::uint64_t held_when_ = 0;          ///< Residents::changes() of that
   std::deque<ResidencyEvent> events_;
+  Observation* observation_ = nullptr;  ///< null: nobody watches
 };
 
 }  // namespace tandem

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "core/error.hpp"
+#include "graph/step_recorder.hpp"
 
 namespace tandem {
 namespace {
@@ -126,7 +127,9 @@ void Scheduler::run(OpenBatch& open, const Group& group, const Probe& probe) {
   const InputData inputs[] = {input(ids_, rows.ids), input(positions_, rows.positions),
                               input(output_rows_, rows.outputs)};
   const auto outputs = static_cast<std::int64_t>(rows.outputs.size());
-  executor_.run(*group.plan, {static_cast<std::int64_t>(rows.ids.size()), outputs, sequences, inputs}, probe);
+  executor_.run(
+      *group.plan,
+      {static_cast<std::int64_t>(rows.ids.size()), outputs, sequences, inputs, open.recorder_.get()}, probe);
 
   const std::vector<float> all = executor_.read(*group.plan, logits_, outputs);
   auto next = all.begin();
@@ -158,6 +161,14 @@ std::vector<bool> Scheduler::uses(std::span<const SequenceTokens> batch) {
   return used;
 }
 
+std::unique_ptr<StepRecorder> Scheduler::begin_record(std::span<const SequenceTokens> batch) const {
+  auto recorder = std::make_unique<StepRecorder>(*observation_);
+  for (const SequenceTokens& sequence : batch) {
+    recorder->add_sequence(sequence.sequence, std::ssize(sequence.tokens), output_count(sequence));
+  }
+  return recorder;
+}
+
 OpenBatch Scheduler::begin(std::span<const SequenceTokens> batch) {
   check(batch);
   OpenBatch open;
@@ -171,6 +182,7 @@ OpenBatch Scheduler::begin(std::span<const SequenceTokens> batch) {
     history_.reserve(sequence.sequence, open.steps_.back().position() + tokens);
   }
   open.logits_.resize(batch.size());
+  if (observation_ != nullptr) open.recorder_ = begin_record(batch);
   return open;
 }
 
@@ -183,7 +195,7 @@ void Scheduler::run(OpenBatch& open, const Probe& probe, const Accept& accept) {
   }
 }
 
-std::vector<std::vector<float>> Scheduler::commit(OpenBatch& open) noexcept {
+std::vector<std::vector<float>> Scheduler::commit(OpenBatch& open) {
   for (std::size_t i = 0; i < open.steps_.size(); ++i) {
     StateStep& step = open.steps_[i];
     const RowRange last = step.part(open.parts_[i] - 1);
@@ -192,6 +204,7 @@ std::vector<std::vector<float>> Scheduler::commit(OpenBatch& open) noexcept {
     step.commit(open.parts_[i]);
   }
   open.clear();
+  if (open.recorder_) open.recorder_->end_step();
   return std::move(open.logits_);
 }
 

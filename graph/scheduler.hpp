@@ -11,6 +11,7 @@
 #include "graph/plan.hpp"
 #include "graph/residents.hpp"
 #include "graph/routes.hpp"
+#include "graph/step_recorder.hpp"
 #include "graph/token_history.hpp"
 #include "state/state_manager.hpp"
 
@@ -56,6 +57,7 @@ class OpenBatch {
   std::vector<StateStep> steps_;            ///< by sequence of the batch
   std::vector<std::vector<float>> logits_;  ///< by sequence of the batch
   std::vector<int> parts_;                  ///< of each step, those to commit
+  std::unique_ptr<StepRecorder> recorder_;  ///< null: nobody watches
 };
 
 /// Takes steps: a batch of sequences, each with any number of tokens, through all layers, as one transaction.
@@ -90,7 +92,8 @@ class Scheduler {
   /// Looks at everything and opens the steps. REQUIRES: the tokens live as long as what it returns.
   OpenBatch begin(std::span<const SequenceTokens> batch);
   void run(OpenBatch& open, const Probe& probe = {}, const Accept& accept = {});
-  std::vector<std::vector<float>> commit(OpenBatch& open) noexcept;
+  /// Cannot fail; what throws is a StepObserver, and then all is committed.
+  std::vector<std::vector<float>> commit(OpenBatch& open);
 
   /// The tokens of every committed step.
   const TokenHistory& history() const { return history_; }
@@ -98,6 +101,9 @@ class Scheduler {
 
   /// Throws Error(not_resident) when a step of this sequence, its logits included, would be refused now.
   void require_resident(SequenceId sequence);
+
+  /// From now on every step is recorded; null: no longer. The observation outlives its time here.
+  void observe(Observation* observation) { observation_ = observation; }
 
   const StepLimits& limits() const { return executor_.limits(); }
   std::int64_t vocab_size() const { return vocab_size_; }
@@ -110,6 +116,7 @@ class Scheduler {
   void require_state(SequenceId sequence) const;
   std::vector<Group> groups(std::span<const SequenceTokens> batch);
   int accepted_parts(const SequenceTokens& sequence, const StateStep& step, std::int64_t tokens) const;
+  std::unique_ptr<StepRecorder> begin_record(std::span<const SequenceTokens> batch) const;
   void run(OpenBatch& open, const Group& group, const Probe& probe);
 
   const Plan& plan_;
@@ -120,6 +127,7 @@ class Scheduler {
   TokenHistory history_;
   ValueId ids_, positions_, output_rows_, logits_;
   std::int64_t vocab_size_;
+  Observation* observation_ = nullptr;  ///< null: nobody watches
 };
 
 }  // namespace tandem

@@ -52,6 +52,17 @@ void Session::set_policy(SequenceId sequence, MissPolicy policy) {
   misses_->set_policy(sequence, policy);
 }
 
+void Session::observe(StepObserver* observer) {
+  const Exclusive exclusive = this->exclusive();
+  std::unique_ptr<Observation> observation;
+  if (observer != nullptr) {
+    observation = std::make_unique<Observation>(*observer, model_->graph(), planned_.backends, *state_);
+  }
+  scheduler_->observe(observation.get());
+  misses_->observe(observation.get());
+  observation_ = std::move(observation);
+}
+
 void Session::close(SequenceId sequence) {
   const auto state = locks_.state();
   state_->close(sequence);

@@ -14,6 +14,7 @@
 #include "graph/scheduler.hpp"
 #include "graph/session_locks.hpp"
 #include "graph/session_plan.hpp"
+#include "graph/step_recorder.hpp"
 #include "state/migration.hpp"
 #include "state/state_manager.hpp"
 
@@ -93,6 +94,10 @@ class Session {
   };
   [[nodiscard]] Exclusive exclusive() const { return Exclusive(locks_); }
 
+  /// From now on the observer is told of every step, miss and migration; null: nobody. What is computed is
+  /// the same, by bits and in its order; without an observer nothing is measured. It outlives its time here.
+  void observe(StepObserver* observer);
+
   StateManager& state() { return *state_; }
   const StateManager& state() const { return *state_; }
   Scheduler& scheduler() { return *scheduler_; }
@@ -122,6 +127,7 @@ class Session {
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<Scheduler> scheduler_;
   std::unique_ptr<Misses> misses_;
+  std::unique_ptr<Observation> observation_;  ///< null: nobody watches
 };
 
 }  // namespace tandem

@@ -3,6 +3,7 @@
 #include <cctype>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 
 #include "graph/synthetic.hpp"
 #include "tools/byte_size.hpp"
@@ -41,6 +42,20 @@ CLI::Validator not_empty() {
     return text.empty() ? std::string("expected a path, got ''") : std::string();
   };
   return CLI::Validator(check, "");
+}
+
+void require_different_files(std::initializer_list<std::pair<std::string_view, std::string_view>> files) {
+  std::map<std::filesystem::path, std::string_view> seen;
+  for (const auto& [option, file] : files) {
+    if (file.empty()) continue;
+    std::error_code ignored;
+    const std::filesystem::path place =
+        std::filesystem::weakly_canonical(std::filesystem::absolute(file, ignored), ignored);
+    const auto [other, is_new] = seen.try_emplace(place, option);
+    if (is_new) continue;
+    fail(ErrorCode::invalid_argument, "{} and {} are the same file '{}': give two", other->second, option,
+         file);
+  }
 }
 
 std::vector<TokenId> parse_ids(std::string_view text, std::string_view where) {
@@ -137,9 +152,11 @@ bool ModelOptions::may_use_gpu() const {
 
 Context ModelOptions::make_context() const { return make_context(may_use_gpu()); }
 
-Context ModelOptions::make_context(bool gpu) const {
-  return tandem::make_context(
-      {.cpu = {.threads = threads, .variant = isa}, .gpu = gpu, .gpu_memory = gpu_memory});
+Context ModelOptions::make_context(bool gpu, bool stand_in) const {
+  return tandem::make_context({.cpu = {.threads = threads, .variant = isa},
+                               .stand_in = stand_in,
+                               .gpu = gpu,
+                               .gpu_memory = gpu_memory});
 }
 
 std::shared_ptr<const Model> ModelOptions::open() const {

@@ -4,11 +4,13 @@
 #include <charconv>
 #include <filesystem>
 #include <functional>
+#include <initializer_list>
 #include <limits>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "backends/builtin.hpp"
@@ -33,6 +35,7 @@ void add_plan(CLI::App& program, Action& action);
 void add_check(CLI::App& program, Action& action);
 void add_synth(CLI::App& program, Action& action);
 void add_state(CLI::App& program, Action& action);
+void add_fallback(CLI::App& program, Action& action);
 void add_bench(CLI::App& program, Action& action);
 
 /// Checks the text of a number option; `expected` says in a message what it must be. CLI11 itself takes ""
@@ -52,6 +55,10 @@ CLI::Validator number(std::string expected, T least = std::numeric_limits<T>::lo
 
 /// Refuses "", which is what an unset variable of a script becomes.
 CLI::Validator not_empty();
+
+/// Throws Error(invalid_argument) when two options, by name, mean the same file to write. Empty ones mean
+/// none.
+void require_different_files(std::initializer_list<std::pair<std::string_view, std::string_view>> files);
 
 /// Token ids separated by commas or blanks. Throws Error(invalid_argument) that begins with `where`.
 std::vector<TokenId> parse_ids(std::string_view text, std::string_view where);
@@ -82,7 +89,7 @@ struct ModelOptions {
   /// Whether the placement can mean a GPU. If not, none is touched.
   bool may_use_gpu() const;
   Context make_context() const;
-  Context make_context(bool gpu) const;
+  Context make_context(bool gpu, bool stand_in = false) const;  ///< backends/builtin.hpp
   /// Opens or makes the model, with a progress line on a terminal.
   std::shared_ptr<const Model> open() const;
 };

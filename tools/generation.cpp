@@ -5,6 +5,7 @@
 
 #include "core/io/mapped_file.hpp"
 #include "core/text/stream_decoder.hpp"
+#include "tools/observe/observed_session.hpp"
 #include "tools/progress.hpp"
 
 namespace tandem::tools {
@@ -58,6 +59,8 @@ nlohmann::json to_json(const Continuation& what, const Session& session, const G
   nlohmann::json model = {{"name", what.model.name()},
                           {"fingerprint", session.model().fingerprint()},
                           {"parameters", session.model().parameters()}};
+  nlohmann::json events = nlohmann::json::array();
+  for (const ResidencyEvent& event : session.events()) events.push_back(tools::to_json(event));
   if (!what.model.synthetic) model["directory"] = what.model.directory().string();
   return {{"prompt_ids", what.prompt},
           {"output_ids", result.ids},
@@ -72,11 +75,13 @@ nlohmann::json to_json(const Continuation& what, const Session& session, const G
             {"decode_tokens_per_second", rate(result.decode_steps, result.decode_seconds)}}},
           {"placement", session.planned().placement},
           {"state_bytes", used_state_bytes(session)},
+          {"residency_events", events},
           {"model", model}};
 }
 
 void print_summary(const Session& session, const std::vector<TokenId>& prompt, const Generated& result) {
   const auto tokens = static_cast<std::int64_t>(prompt.size());
+  for (const ResidencyEvent& event : session.events()) fmt::print(stderr, "{}\n", tools::to_text(event));
   fmt::print(
       stderr,
       "{} + {} tokens ({}); prefill {:.1f} tokens/s, decode {:.1f} tokens/s; placement {}; state {} bytes\n",
@@ -87,12 +92,16 @@ void print_summary(const Session& session, const std::vector<TokenId>& prompt, c
 
 }  // namespace
 
-void PromptOptions::add(CLI::App& command) {
+void PromptOptions::add(CLI::App& command, bool required) {
   CLI::Option_group* group = command.add_option_group("prompt", "one of");
-  group->add_option("-p,--prompt", prompt, "the prompt");
+  prompt_option = group->add_option("-p,--prompt", prompt, "the prompt");
   file_option = group->add_option("--prompt-file", file, "a file with the prompt");
   ids_option = group->add_option("--ids", ids, "the prompt as token ids: 1,2,3");
-  group->require_option(1);
+  if (required) {
+    group->require_option(1);
+  } else {
+    group->require_option(0, 1);
+  }
 }
 
 std::vector<TokenId> PromptOptions::read(const std::optional<Tokenizer>& tokenizer) const {
@@ -147,6 +156,7 @@ int print_continuation(Session& session, SequenceId sequence, const Continuation
   if (!options.ignore_eos) generate_options.stop_ids = session.model().config().eos_token_ids;
   generate_options.on_token = [&](TokenId id) { printer.push(id); };
   generate_options.interrupted = interrupted;
+  generate_options.before_step = what.before_step;
   const Generated result = generate(session, sequence, what.prompt, generate_options);
   printer.finish();
   if (options.json) {

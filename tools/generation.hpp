@@ -16,10 +16,13 @@ struct PromptOptions {
   std::string prompt;
   std::string file;
   std::string ids;
+  CLI::Option* prompt_option = nullptr;
   CLI::Option* file_option = nullptr;
   CLI::Option* ids_option = nullptr;
 
-  void add(CLI::App& command);
+  /// Not `required`: given() may be false, and the command has a prompt of its own.
+  void add(CLI::App& command, bool required = true);
+  bool given() const { return *prompt_option || *file_option || *ids_option; }
   bool is_text() const { return !*ids_option; }
   /// REQUIRES: a tokenizer, if it is text. Throws Error for a file or ids that cannot be read.
   std::vector<TokenId> read(const std::optional<Tokenizer>& tokenizer) const;
@@ -49,10 +52,12 @@ struct Continuation {
   std::span<const TokenId> before;  ///< what the sequence has already; printed with --echo
   std::vector<TokenId> prompt;      ///< to be fed first; at least one
   SamplingOptions sampling;
+  /// GenerateOptions::before_step; may be left out.
+  std::function<void(std::int64_t position, std::int64_t tokens)> before_step = {};
 };
 
 /// Continues a sequence and prints text, ids of what has none, and the closing line or JSON object, as
-/// `tandem run` does. Returns the exit code. Throws as generate().
+/// `tandem run` does, residency events before the closing line. Returns the exit code. Throws as generate().
 int print_continuation(Session& session, SequenceId sequence, const Continuation& what,
                        const OutputOptions& options);
 

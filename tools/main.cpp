@@ -17,6 +17,7 @@ constexpr const char* kExamples = R"(Examples:
   tandem check oracle tests/data/oracle/gdn_small
   tandem synth 0.8B /tmp/model --layers 4 --vocab 512
   tandem state save a.tds -p "Emma was"
+  tandem fallback --miss 3@12 --html fallback.html
   tandem bench roundtrip
 
 Exit codes: 0 done, 1 a check found a difference, 2 bad arguments, 3 not found, 4 unsupported, 5 mismatch, 6 corrupt file,
@@ -48,6 +49,7 @@ int run_program(int argc, char** argv) {
   tools::add_check(program, action);
   tools::add_synth(program, action);
   tools::add_state(program, action);
+  tools::add_fallback(program, action);
   tools::add_bench(program, action);
   try {
     program.parse(argc, argv);
@@ -61,8 +63,9 @@ int run_program(int argc, char** argv) {
     const bool no_command = program.get_subcommands().empty() && !extra.empty();
     report("invalid_argument",
            no_command
-               ? fmt::format("expected run, score, inspect, plan, check, synth, state or bench, found '{}'",
-                             extra.front())
+               ? fmt::format(
+                     "expected run, score, inspect, plan, check, synth, state, fallback or bench, found '{}'",
+                     extra.front())
                : error.what());
     std::fputs("Run with --help for more.\n", stderr);
     return tools::exit_code(tandem::ErrorCode::invalid_argument);

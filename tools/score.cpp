@@ -3,6 +3,7 @@
 #include "core/io/mapped_file.hpp"
 #include "core/text/tokenizer.hpp"
 #include "graph/generate.hpp"
+#include "tools/observe/observation.hpp"
 #include "tools/open_session.hpp"
 #include "tools/progress.hpp"
 
@@ -18,6 +19,7 @@ struct ScoreOptions {
   std::int64_t max_tokens = 0;
   std::int64_t chunk = 64;
   std::string json_file;
+  ObserveOptions observe;
 };
 
 std::vector<TokenId> read_ids(const ScoreOptions& options) {
@@ -45,6 +47,7 @@ int run(const ScoreOptions& options) {
     fail(ErrorCode::invalid_argument,
          "{} tokens to score, the context has room for {}; take fewer with --max-tokens", ids.size(), room);
   }
+  Observation observation(options.observe);
   const Context context = options.model.make_context();
   SessionOptions session_options;
   session_options.context_tokens =
@@ -52,9 +55,11 @@ int run(const ScoreOptions& options) {
   session_options.limits = {options.chunk, options.chunk};
   const std::unique_ptr<Session> opened = open_session(options.model, context, model, session_options);
   Session& session = *opened;
+  observation.watch(session, options.model.name());
   Progress progress("scoring");
   const auto show = [&](std::int64_t done) { progress.show(static_cast<std::uint64_t>(done), ids.size()); };
   const Score result = score(session, ids, show, interrupted);
+  observation.publish();
   if (!options.json_file.empty()) {
     const nlohmann::json json = {{"model", options.model.name()},
                                  {"tokens", ids.size()},
@@ -93,6 +98,7 @@ void add_score(CLI::App& program, Action& action) {
   options->model.add_context(*command);
   options->model.add_backends(*command);
   options->model.add_gpu_layers(*command);
+  options->observe.add(*command);
   command->footer("Example: tandem score --text book.txt --max-tokens 1024");
   command->callback([options, &action] { action = [options] { return run(*options); }; });
 }

@@ -14,8 +14,10 @@ import bad_weights
 import bench_command
 import check_command
 import endings
+import fallback_command
 import inspect_command
 import model_forms
+import observe_command
 import plan_command
 import program
 import run_command
@@ -25,7 +27,7 @@ import synth_command
 import tap
 
 MODULES = (run_command, model_forms, score_command, inspect_command, plan_command, check_command, synth_command, state_command,
-           bench_command, endings, bad_options, bad_text, bad_config, bad_weights)
+           observe_command, fallback_command, bench_command, endings, bad_options, bad_text, bad_config, bad_weights)
 
 
 def main():

@@ -156,7 +156,7 @@ def add_help(*command):
         require("Usage: tandem" in result.out and "--help" in result.out, f"no usage in\n{result.out}")
 
 
-for words in ((), ("run",), ("score",), ("inspect",), ("check",), ("check", "oracle"), ("synth",), ("bench",), ("bench", "roundtrip")):
+for words in ((), ("run",), ("score",), ("inspect",), ("check",), ("check", "oracle"), ("synth",), ("fallback",), ("bench",), ("bench", "roundtrip")):
     add_help(*words)
 
 

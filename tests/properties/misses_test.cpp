@@ -67,18 +67,72 @@ class MissesTest : public testing::Test {
     for (const StateUsage& usage : session_->state().usage()) EXPECT_EQ(usage.used_bytes, 0);
   }
 
+  /// 50 tokens one by one, four layers lost before each: 200 misses.
+  Outcome with_two_hundred_misses(SequenceId sequence, bool all) {
+    const CounterRandom random("two hundred", 7);
+    Outcome outcome;
+    for (std::size_t t = 0; t < kMany; ++t) {
+      const auto first = static_cast<int>(random.bits(2 * t) % kTinyLayers);
+      const auto odd = static_cast<int>(1 + 2 * (random.bits(2 * t + 1) % (kTinyLayers / 2)));
+      for (int i = 0; i < static_cast<int>(kLostAtOnce); ++i)
+        lose(sequence, (first + i * odd) % kTinyLayers, all);
+      const std::vector<float> rows = feed(sequence, t, 1);
+      outcome.logits.insert(outcome.logits.end(), rows.begin(), rows.end());
+    }
+    outcome.layers = all_layers(session_->state(), sequence);
+    return outcome;
+  }
+
+  std::size_t missed_layers(MissPolicy policy) const {
+    std::size_t layers = 0;
+    for (const ResidencyEvent& event : session_->events()) {
+      EXPECT_EQ(event.decision, name(policy));
+      EXPECT_EQ(event.error, "");
+      layers += event.layers.size();
+    }
+    return layers;
+  }
+
   Outcome undisturbed(std::size_t count) const {
     return run_tokens(context_, std::span(ids_).first(count), {});
   }
 
   Context context_;
   std::unique_ptr<Session> session_;
+  static constexpr std::size_t kMany = 50, kLostAtOnce = 4;
   const std::vector<TokenId> ids_ = heldout_ids(80);
 };
 
 TEST_F(MissesTest, MigrateLeavesNoTrace) { expect_no_trace(MissPolicy::migrate, false); }
 TEST_F(MissesTest, MigrateAllLeavesNoTrace) { expect_no_trace(MissPolicy::migrate_all, true); }
 TEST_F(MissesTest, ReplayLeavesNoTrace) { expect_no_trace(MissPolicy::replay, false); }
+
+TEST_F(MissesTest, TwoHundredMissesLeaveNoTrace) {
+  const Outcome expected = undisturbed(kMany);
+  for (MissPolicy policy : {MissPolicy::migrate, MissPolicy::migrate_all, MissPolicy::replay}) {
+    start(Residency::per_layer);
+    const SequenceId sequence = session_->open(policy);
+    expect_same(expected, with_two_hundred_misses(sequence, policy == MissPolicy::migrate_all),
+                std::string(name(policy)));
+    EXPECT_EQ(missed_layers(policy), kLostAtOnce * kMany);
+    EXPECT_FALSE(session_->state().unsafe(sequence));
+    // No token was lost, and none was taken twice.
+    EXPECT_EQ(session_->state().tokens(sequence), static_cast<std::int64_t>(kMany));
+    const auto taken = session_->scheduler().history().of(sequence, kMany);
+    ASSERT_TRUE(taken);
+    EXPECT_TRUE(std::equal(taken->begin(), taken->end(), ids_.begin()));
+  }
+}
+
+TEST_F(MissesTest, TwoHundredUnsafeRestartsShowAndAreSaid) {
+  const SequenceId sequence = session_->open(MissPolicy::unsafe_restart);
+  const Outcome expected = undisturbed(kMany), found = with_two_hundred_misses(sequence, false);
+  EXPECT_GT(count_different(expected.logits, found.logits), 0);
+  EXPECT_FALSE(expected.layers == found.layers);
+  EXPECT_EQ(missed_layers(MissPolicy::unsafe_restart), kLostAtOnce * kMany);
+  EXPECT_TRUE(session_->state().unsafe(sequence));
+  EXPECT_EQ(session_->state().tokens(sequence), static_cast<std::int64_t>(kMany));
+}
 
 TEST_F(MissesTest, UniformSequencesMoveAndReplayWhole) {
   for (MissPolicy policy : {MissPolicy::migrate_all, MissPolicy::replay}) {
