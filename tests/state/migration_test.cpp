@@ -1,6 +1,6 @@
 #include "state/migration.hpp"
 
-#include "tests/state/faulty_backend.hpp"
+#include "backends/faulty/faulty_backend.hpp"
 #include "tests/state/state_fixture.hpp"
 
 namespace tandem::testing {
@@ -27,10 +27,19 @@ class MigrationTest : public ::testing::Test {
     return versions;
   }
 
-  FaultyBackend near{"near"};
-  FaultyBackend far{"far"};
-  StateManager manager{
-      small_geometry(), {&near, &far}, {all_layers(small_geometry()), all_layers(small_geometry())}, kBudget};
+  std::uint64_t allocated_bytes() const {
+    return near_memory->allocated_bytes() + far_memory->allocated_bytes();
+  }
+
+  std::shared_ptr<Faults> faults = std::make_shared<Faults>();
+  FakeBackend* near_memory = new FakeBackend("near");
+  FakeBackend* far_memory = new FakeBackend("far");
+  std::unique_ptr<Backend> near = make_faulty_backend(std::unique_ptr<Backend>(near_memory), faults);
+  std::unique_ptr<Backend> far = make_faulty_backend(std::unique_ptr<Backend>(far_memory), faults);
+  StateManager manager{small_geometry(),
+                       {near.get(), far.get()},
+                       {all_layers(small_geometry()), all_layers(small_geometry())},
+                       kBudget};
 };
 
 TEST_F(MigrationTest, ALayerArrivesWithAllItsVersions) {
@@ -86,9 +95,9 @@ TEST_F(MigrationTest, LifeGoesOnThere) {
 TEST_F(MigrationTest, WhatIsThereAlreadyStays) {
   const SequenceId id = open();
   migrate(manager, {id, 1, {1, 2}});
-  const int calls = near.calls() + far.calls();
+  const std::int64_t calls = faults->calls("near") + faults->calls("far");
   EXPECT_TRUE(migrate(manager, {id, 1, {1, 2, 2}}).layers.empty());
-  EXPECT_EQ(near.calls() + far.calls(), calls);
+  EXPECT_EQ(faults->calls("near") + faults->calls("far"), calls);
   EXPECT_EQ(migrate(manager, {id, 1, {}}).layers.size(), 3u);
 }
 
@@ -145,7 +154,7 @@ TEST_F(MigrationTest, WhatHasNoMeaningIsRefused) {
 }
 
 TEST_F(MigrationTest, WithoutRoomNothingMoves) {
-  StateManager narrow(small_geometry(), {&near, &far}, {{3, 2}, {2, 1}}, kBudget);
+  StateManager narrow(small_geometry(), {near.get(), far.get()}, {{3, 2}, {2, 1}}, kBudget);
   const SequenceId id = narrow.open({Residency::per_layer, std::vector<int>(kLayers, 0)});
   advance(narrow, id, kThreeTokens);
   const auto usage = narrow.usage();
@@ -163,32 +172,31 @@ TEST_F(MigrationTest, EveryCallMayFailAndNothingHasHappened) {
   const SequenceId id = open();
   const auto before = everything(id);
   const auto usage = manager.usage();
-  const std::uint64_t memory = near.allocated_bytes() + far.allocated_bytes();
-  int calls[2];
+  const std::uint64_t memory = allocated_bytes();
+  std::int64_t calls[2];
   {
     const SequenceId copy = manager.fork(id);
-    const int start[] = {near.calls(), far.calls()};
+    const std::int64_t start[] = {faults->calls("near"), faults->calls("far")};
     migrate(manager, {copy, 1, {}});
-    calls[0] = near.calls() - start[0];
-    calls[1] = far.calls() - start[1];
+    calls[0] = faults->calls("near") - start[0];
+    calls[1] = faults->calls("far") - start[1];
     manager.close(copy);
   }
   EXPECT_GT(calls[0] + calls[1], 20);
   for (int b = 0; b < 2; ++b) {
-    FaultyBackend& failing = b == 0 ? near : far;
-    for (int successes = 0; successes < calls[b]; ++successes) {
-      failing.fail_after(successes);
+    for (std::int64_t call = 1; call <= calls[b]; ++call) {
+      faults->arm(fmt::format("{}/fail@any:{}", b == 0 ? "near" : "far", call));
       expect_error(ErrorCode::device_lost,
-                   {"migration of layer 0", "from near to far", "planted", "nothing was moved"}, [&] {
+                   {"migration of layer 0", "from near to far", "injected", "nothing was moved"}, [&] {
                      migrate(manager, {id, 1, {}});
                    });
-      failing.fail_after(-1);
+      ASSERT_EQ(faults->armed(), 0u);
       ASSERT_EQ(manager.homes(id), std::vector<int>(kLayers, 0));
       ASSERT_EQ(manager.usage(), usage);
       ASSERT_EQ(everything(id), before);
     }
   }
-  EXPECT_EQ(near.allocated_bytes() + far.allocated_bytes(), memory);
+  EXPECT_EQ(allocated_bytes(), memory);
   migrate(manager, {id, 1, {}});
   EXPECT_EQ(everything(id), before);
 }
@@ -197,25 +205,24 @@ TEST_F(MigrationTest, AFlippedBitIsFoundAndNothingMoves) {
   const SequenceId id = open();
   const auto before = everything(id);
   const auto usage = manager.usage();
-  int flips = 0;
-  for (FaultyBackend* lying : {&near, &far}) {
-    for (int successes = 0; successes < 10; ++successes, ++flips) {
-      lying->flip_after(successes);
+  // 3 layers of 2 slots and 2 of 2 pages, received from one and sent to the other.
+  for (const char* way : {"near/flip@receive", "far/flip@send"}) {
+    for (int transfer = 1; transfer <= 10; ++transfer) {
+      faults->arm(fmt::format("{}:{}:bit=2", way, transfer));
       expect_error(ErrorCode::mismatch,
                    {"layer", "version", "on near, but", "arrived on far", "nothing was moved"}, [&] {
                      migrate(manager, {id, 1, {}});
                    });
+      ASSERT_EQ(faults->armed(), 0u);
       ASSERT_EQ(manager.homes(id), std::vector<int>(kLayers, 0));
       ASSERT_EQ(manager.usage(), usage);
       ASSERT_EQ(everything(id), before);
     }
-    lying->flip_after(-1);
   }
-  EXPECT_EQ(flips, 20);  // 3 layers of 2 slots and 2 of 2 pages, received and sent
 }
 
 TEST_F(MigrationTest, NothingLeaksOverManyCycles) {
-  const std::uint64_t memory = near.allocated_bytes() + far.allocated_bytes();
+  const std::uint64_t memory = allocated_bytes();
   for (int cycle = 0; cycle < 500; ++cycle) {
     const SequenceId id = open();
     const auto before = export_all(manager, id);
@@ -230,7 +237,7 @@ TEST_F(MigrationTest, NothingLeaksOverManyCycles) {
     manager.close(twin);
     ASSERT_EQ(used(manager), Used{});
   }
-  EXPECT_EQ(near.allocated_bytes() + far.allocated_bytes(), memory);
+  EXPECT_EQ(allocated_bytes(), memory);
 }
 
 }  // namespace
