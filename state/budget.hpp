@@ -11,12 +11,15 @@ struct StateBudget {
   std::int64_t sequences = 1;       ///< open at a time, forks included
   std::int64_t context_tokens = 0;  ///< of each sequence
   std::int64_t kept_versions = 1;   ///< of each sequence, the newest included: 1 allows no rollback
+  bool poison = false;  ///< for tests: what is free reads as NaN (block_pool.hpp); takes no memory
 };
 
 /// How many layers of one sequence may have their state on a backend.
 struct LayerCapacity {
   std::int64_t recurrent = 0;
   std::int64_t kv = 0;
+  /// Sequences more than the budget's that there is room for, to rebuild one beside the one that it replaces.
+  std::int64_t spare = 0;
 };
 
 /// What that takes on one backend.
@@ -31,6 +34,7 @@ struct PoolSizes {
 ///     slots = 1 + recurrent layers * sequences * (kept_versions + 1)      0 when no recurrent layer may live
 ///     there pages =     kv layers        * sequences * ceil(context_tokens / page_tokens)
 ///
+/// where the backend's spare sequences count as sequences.
 /// The one slot is the zero slot, the + 1 the version that a step is writing. Copy-on-write needs no pages of
 /// its own: a shared page stands in at least two sequences' lists and is stored once, and each list was
 /// counted in full, so the copy takes the place that sharing had saved. Hence a sequence that was admitted

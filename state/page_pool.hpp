@@ -17,8 +17,8 @@ namespace tandem {
 class PagePool {
  public:
   /// 0 pages make a pool that holds nothing. Throws what Backend::allocate throws. The backend outlives the
-  /// pool.
-  PagePool(Backend& backend, const StateGeometry& geometry, std::int64_t pages);
+  /// pool. `poison` as in BlockPool.
+  PagePool(Backend& backend, const StateGeometry& geometry, std::int64_t pages, bool poison = false);
 
   /// A page to write, of unknown contents. Throws Error(out_of_memory) when all are in use.
   BlockRef acquire() { return pool_.acquire(); }

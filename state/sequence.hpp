@@ -31,6 +31,8 @@ enum class Residency : std::uint8_t {
 struct SequenceOptions {
   Residency residency = Residency::uniform;
   std::vector<int> home;  ///< of each layer: index of a backend of the manager
+  /// It is to replace another one soon: may take the place that its backends have to spare for that.
+  bool rebuild = false;
 };
 
 /// A point that a sequence can return to.
@@ -62,6 +64,7 @@ struct Sequence {
   std::vector<PageList> pages;    ///< by layer; empty for a recurrent layer
   std::int64_t next_number = 0;
   bool unsafe = false;          ///< went on without its state once (unsafe_restart.hpp)
+  bool spare = false;           ///< is not one of the budget's sequences (SequenceOptions::rebuild)
   std::optional<Version> next;  ///< what the open step writes
 
   const Version& newest() const { return versions.back(); }

@@ -13,8 +13,8 @@ std::int64_t slot_bytes_or_unit(const StateGeometry& geometry, std::int64_t slot
 
 }  // namespace
 
-SlotPool::SlotPool(Backend& backend, const StateGeometry& geometry, std::int64_t slots)
-    : pool_(backend, "state slots", slots, slot_bytes_or_unit(geometry, slots)) {
+SlotPool::SlotPool(Backend& backend, const StateGeometry& geometry, std::int64_t slots, bool poison)
+    : pool_(backend, "state slots", slots, slot_bytes_or_unit(geometry, slots), poison) {
   if (slots == 0) return;
   zero_ = pool_.acquire();
   assert(zero_.index() == 0);

@@ -18,8 +18,8 @@ namespace tandem {
 class SlotPool {
  public:
   /// `slots` includes the zero slot; 0 makes a pool that holds nothing. Zeroes slot 0 and waits for that.
-  /// Throws what the backend throws. The backend outlives the pool.
-  SlotPool(Backend& backend, const StateGeometry& geometry, std::int64_t slots);
+  /// Throws what the backend throws. The backend outlives the pool. `poison` as in BlockPool.
+  SlotPool(Backend& backend, const StateGeometry& geometry, std::int64_t slots, bool poison = false);
 
   /// A reference to the zero slot: to read, as it is shared by all. REQUIRES: a pool of at least one slot.
   BlockRef zero() const { return zero_; }
