@@ -37,6 +37,10 @@ struct Plan {
   std::vector<std::vector<int>> input_readers;   ///< by value: the backends that read it, if it is an input
   /// By backend: whether any layer's state may live there. Empty: states stay where the plan has them.
   std::vector<bool> homes;
+  /// By backend: whether it may run every node, embedding and head too, when another one is lost. Empty: none
+  /// may. Those are homes in host memory.
+  std::vector<bool> stand_ins;
+  bool mirrored = false;        ///< sequences are copied to the host: stand-ins have room to rebuild one
   std::vector<PlanLine> lines;  ///< in order of execution
   std::vector<std::string> backend_names;
   std::int64_t crossings_per_step = 0;        ///< between backends; fewer when no logits are wanted
@@ -46,6 +50,9 @@ struct Plan {
 
   /// Whether layers may run elsewhere than this plan says, because their state has moved.
   bool movable() const { return !homes.empty(); }
+  bool may_stand_in(int backend) const {
+    return !stand_ins.empty() && stand_ins[static_cast<std::size_t>(backend)];
+  }
 };
 
 /// Places every node of the graph. `context_tokens` is for the state's bytes in the lines.
@@ -54,7 +61,8 @@ Plan make_plan(const Graph& graph, const WeightSizes& sizes, const StateGeometry
                std::int64_t context_tokens);
 
 /// The same plan with layers' parts elsewhere: `where` gives the backend of a (layer, part) of the model.
-/// Weights of the lines are those of `plan`. REQUIRES: embedding and head, which belong to no layer, stay.
+/// Weights of the lines are those of `plan`. REQUIRES: embedding and head, which belong to no layer, stay or
+/// go to a stand-in.
 Plan rerouted(const Graph& graph, const StateGeometry& geometry, const Plan& plan,
               const std::function<int(int layer, Part part)>& where);
 

@@ -11,11 +11,16 @@ bool has_state(Part part) { return part == Part::gdn || part == Part::attention;
 }  // namespace
 
 int Routes::place(const PlanLine& line, const std::vector<int>& homes) const {
-  if (line.layer == kNoLayer) return line.backend;
-  const int home = homes[static_cast<std::size_t>(line.layer)];
-  if (has_state(line.part)) return home;
-  const Piece piece(line.layer, line.part);
-  return !residents_.holds(piece, line.backend) && residents_.holds(piece, home) ? home : line.backend;
+  if (has_state(line.part)) return homes[static_cast<std::size_t>(line.layer)];
+  const bool in_layer = line.layer != kNoLayer;
+  const Piece piece = in_layer ? Piece(line.layer, line.part) : Piece(line.part);
+  if (residents_.holds(piece, line.backend)) return line.backend;
+  if (in_layer && residents_.holds(piece, homes[static_cast<std::size_t>(line.layer)]))
+    return homes[static_cast<std::size_t>(line.layer)];
+  for (int b = 0; b < static_cast<int>(base_.backend_names.size()); ++b) {
+    if (base_.may_stand_in(b) && residents_.holds(piece, b)) return b;
+  }
+  return line.backend;
 }
 
 std::shared_ptr<const Plan> Routes::make(const std::vector<int>& homes) const {

@@ -16,7 +16,9 @@ namespace tandem {
 ///  - a stateful part (gdn, attention) runs where its state lives;
 ///  - an mlp stays where the session's plan has it while its weights are loaded there; if they are not, it
 ///    goes beside its layer's state, provided that they are loaded there;
-///  - embedding and head stay.
+///  - embedding and head stay while their weights are loaded where the plan has them;
+///  - what has no state and finds its weights at none of these places goes to a backend that may stand in for
+///    others (Plan::stand_ins) and has them.
 /// The plan of a session whose layers cannot move is the only one. Plans are plain data; they are made when
 /// homes are first met, and again after weights came or went.
 ///

@@ -128,7 +128,7 @@ void Scheduler::run(std::span<const SequenceTokens> batch, const Group& group, s
   const auto outputs = static_cast<std::int64_t>(rows.outputs.size());
   executor_.run(*group.plan, {static_cast<std::int64_t>(rows.ids.size()), outputs, sequences, inputs}, probe);
 
-  const std::vector<float> all = executor_.read(logits_, outputs);
+  const std::vector<float> all = executor_.read(*group.plan, logits_, outputs);
   auto next = all.begin();
   for (std::size_t i : group.members) {
     const auto end = next + output_count(batch[i]) * vocab_size_;

@@ -5,6 +5,16 @@
 #include "core/error.hpp"
 
 namespace tandem {
+namespace {
+
+/// Page-locked by a device, if there is one.
+Backend& mirror_memory(const std::vector<Backend*>& backends) {
+  const auto device =
+      std::find_if(backends.begin(), backends.end(), [](const Backend* b) { return !b->info().host_memory; });
+  return device == backends.end() ? *backends.front() : **device;
+}
+
+}  // namespace
 
 Session::Session(const Context& context, std::shared_ptr<const Model> model, const SessionOptions& options)
     : model_(std::move(model)),
@@ -18,11 +28,17 @@ Session::Session(const Context& context, std::shared_ptr<const Model> model, con
   executor_ = std::make_unique<Executor>(*model_, plan(), backends, *residents_, options.limits,
                                          planned_.budget.context_tokens);
   scheduler_ = std::make_unique<Scheduler>(*model_, plan(), *residents_, *state_, *executor_);
-  misses_ = std::make_unique<Misses>(plan(), *residents_, *state_, *scheduler_);
+  faults_ = options.faults;
+  misses_ = std::make_unique<Misses>(plan(), *residents_, *state_, *scheduler_, faults_.get());
+  mirror_ = std::make_unique<Mirror>(MirrorOptions{options.mirror_every, options.verify_transfers}, *state_,
+                                     mirror_memory(backends), *misses_);
+  recovery_ = std::make_unique<Recovery>(plan(), backends, *residents_, *state_, *scheduler_, *executor_,
+                                         *misses_, *mirror_);
+  if (options.verify_transfers) executor_->verify_transfers();
 }
 
 SequenceId Session::open(MissPolicy policy) {
-  const SequenceId sequence = state_->open({planned_.residency, plan().state_home});
+  const SequenceId sequence = state_->open(sequence_options());
   misses_->set_policy(sequence, policy);
   return sequence;
 }
@@ -35,8 +51,32 @@ SequenceId Session::fork(SequenceId sequence) {
 }
 
 std::vector<std::vector<float>> Session::step(std::span<const SequenceTokens> batch, const Probe& probe) {
-  for (const SequenceTokens& sequence : batch) misses_->resolve(sequence.sequence);
-  return scheduler_->step(batch, probe);
+  std::vector<std::int64_t> positions;
+  for (const SequenceTokens& sequence : batch) positions.push_back(state_->tokens(sequence.sequence));
+  std::vector<std::vector<float>> logits = attempt(batch, probe);
+  for (std::size_t i = 0; i < batch.size(); ++i) mirror_->after_step(batch[i].sequence, positions[i]);
+  return logits;
+}
+
+/// Each turn but the last has lost a backend.
+std::vector<std::vector<float>> Session::attempt(std::span<const SequenceTokens> batch, const Probe& probe) {
+  for (;;) {
+    try {
+      for (const SequenceTokens& sequence : batch) {
+        const std::int64_t first = state_->tokens(sequence.sequence), count = std::ssize(sequence.tokens);
+        if (faults_) faults_->reach(first, first + count);
+        recovery_->resolve(sequence.sequence);
+        misses_->resolve(sequence.sequence, count);
+      }
+      return scheduler_->step(batch, probe);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::device_lost || !recovery_->notice(error)) throw;
+    }
+  }
+}
+
+bool Session::lost(std::string_view backend) const {
+  return recovery_->lost(backend_named(backend, plan().backend_names));
 }
 
 MigrationReport Session::migrate(SequenceId sequence, const std::vector<int>& layers,

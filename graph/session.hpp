@@ -10,7 +10,9 @@
 
 #include "core/context.hpp"
 #include "graph/executor.hpp"
+#include "graph/mirror.hpp"
 #include "graph/misses.hpp"
+#include "graph/recovery.hpp"
 #include "graph/scheduler.hpp"
 #include "graph/session_plan.hpp"
 #include "state/migration.hpp"
@@ -42,9 +44,13 @@ class Session {
 
   /// Scheduler::step, after the policies of the sequences have seen to weights that are missed. On an Error
   /// no sequence has taken a token; states that a policy has moved by then are where it moved them.
+  ///
+  /// When a backend is lost on the way, the sequences of the batch are brought elsewhere (recovery.hpp) and
+  /// the step is taken again, with the same bits; `probe` then sees some values twice. Error(device_lost)
+  /// when that is not possible: sequences that do not need the backend go on in other steps.
   std::vector<std::vector<float>> step(std::span<const SequenceTokens> batch, const Probe& probe = {});
 
-  /// Misses and migrations of this session, oldest first; the last Misses::kEvents of them.
+  /// What has happened to where state and weights are, oldest first; the last Misses::kEvents events.
   const std::deque<ResidencyEvent>& events() const { return misses_->events(); }
 
   /// Moves the state of layers (none named: of all) to another backend; from the next step on they run there,
@@ -64,6 +70,10 @@ class Session {
   /// Error(not_resident) before anything is computed, unless the sequence's policy finds another way. load
   /// and unload as in Residents; all throw Error(invalid_argument) for a piece that the model has not,
   /// Error(unsupported) for a backend that the session does not use.
+  /// Whether a backend has stopped answering and is not used any more. Throws Error(unsupported) for one that
+  /// the session does not use.
+  bool lost(std::string_view backend) const;
+
   bool holds(const Piece& piece, std::string_view backend) const;
   void load(const Piece& piece, std::string_view backend, const LoadWatch& watch = {});
   void unload(const Piece& piece, std::string_view backend);
@@ -74,12 +84,16 @@ class Session {
   const Executor& executor() const { return *executor_; }
   const Model& model() const { return *model_; }
   const Plan& plan() const { return planned_.plan; }
+  /// Where a new sequence's layers live now. Throws Error(device_lost) when that is nowhere.
+  SequenceOptions sequence_options() const { return {planned_.residency, recovery_->first_homes()}; }
   const SessionPlan& planned() const { return planned_; }
   const Residents& residents() const { return *residents_; }
   std::int64_t context_tokens() const { return state_->budget().context_tokens; }
   std::int64_t vocab_size() const { return scheduler_->vocab_size(); }
 
  private:
+  std::vector<std::vector<float>> attempt(std::span<const SequenceTokens> batch, const Probe& probe);
+
   std::shared_ptr<const Model> model_;
   SessionPlan planned_;
   std::unique_ptr<StateManager> state_;
@@ -87,6 +101,9 @@ class Session {
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<Scheduler> scheduler_;
   std::unique_ptr<Misses> misses_;
+  std::unique_ptr<Mirror> mirror_;
+  std::unique_ptr<Recovery> recovery_;
+  std::shared_ptr<Faults> faults_;
 };
 
 }  // namespace tandem

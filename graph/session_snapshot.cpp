@@ -30,11 +30,16 @@ void save_sequence(const std::filesystem::path& path, const Session& session, Se
 }
 
 SequenceId load_sequence(Session& session, const Snapshot& snapshot) {
-  const SequenceOptions options{session.planned().residency, session.plan().state_home};
+  const SequenceOptions options = session.sequence_options();
   // The model first: with another one the vocabulary is another, too, and no sign of damage.
   require_fit(session.state(), snapshot, session.model().fingerprint());
   require_in_vocabulary(snapshot.ids(), session.vocab_size(), ErrorCode::corrupt, snapshot.where());
-  return import_snapshot(session.state(), options, snapshot, session.model().fingerprint());
+  const SequenceId sequence =
+      import_snapshot(session.state(), options, snapshot, session.model().fingerprint());
+  const std::span<const TokenId> fed =
+      std::span(snapshot.ids()).first(snapshot.ids().size() - snapshot.pending_ids().size());
+  session.scheduler().history().note(sequence, 0, fed);
+  return sequence;
 }
 
 SamplingOptions sampling_of(const Snapshot& snapshot) {

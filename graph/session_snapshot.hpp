@@ -19,8 +19,8 @@ void save_sequence(const std::filesystem::path& path, const Session& session, Se
 
 /// Opens a sequence of a session with the tokens and state of a snapshot, each layer where the session's plan
 /// has it: any placement, whatever the one that made it. Feeding it snapshot.pending_ids() and more gives the
-/// bits of a sequence that was never interrupted. All or nothing. Throws as import_snapshot; Error(corrupt)
-/// for ids outside the vocabulary.
+/// bits of a sequence that was never interrupted; it can be replayed as one. All or nothing. Throws as
+/// import_snapshot; Error(corrupt) for ids outside the vocabulary.
 SequenceId load_sequence(Session& session, const Snapshot& snapshot);
 
 /// The sampling that a snapshot carries; greedy when it carries none. Throws Error(corrupt) for options

@@ -41,7 +41,8 @@ std::vector<Lifetime> lifetimes(const Graph& graph, const Plan& plan, int backen
       if (crossing.from == backend) touch(crossing.value, n);  // alive at its source until it has crossed
     }
     const Node& node = graph.nodes()[n];
-    const bool here = plan.node_backend[n] == backend || (plan.movable() && node.layer != kNoLayer);
+    const bool may_come = (plan.movable() && node.layer != kNoLayer) || plan.may_stand_in(backend);
+    const bool here = plan.node_backend[n] == backend || may_come;
     for (ValueId id : node.reads) {
       // What a layer here may have made is alive until whoever stays elsewhere has it.
       if (here || (plan.movable() && used[static_cast<std::size_t>(id)])) touch(id, n);

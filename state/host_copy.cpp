@@ -158,9 +158,9 @@ void HostCopy::forget_beyond(std::int64_t tokens) {
   full_ = pages_ > 0 ? std::min(full_, full_pages(tokens)) : 0;
 }
 
-void HostCopy::clear() {
+void HostCopy::clear(bool knows_beginning) {
   forget_beyond(0);
-  whole_ = {0, -1};
+  whole_ = {knows_beginning ? 0 : -1, -1};
 }
 
 std::vector<std::int64_t> HostCopy::tokens() const {

@@ -40,8 +40,9 @@ class HostCopy {
 
   /// The sequence goes on from `tokens`: copies of more tokens are no beginning of it any more.
   void forget_beyond(std::int64_t tokens);
-  /// It is of no sequence any more.
-  void clear();
+  /// It is of another sequence from now on. Whether 0 tokens count as a copy of that: for one that began long
+  /// ago that is a long way to go again.
+  void clear(bool knows_beginning = true);
 
   /// Of the copies that are whole, the larger number first.
   std::vector<std::int64_t> tokens() const;
