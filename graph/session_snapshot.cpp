@@ -16,7 +16,8 @@ void require_in_vocabulary(std::span<const TokenId> ids, std::int64_t vocab, Err
 }  // namespace
 
 void save_sequence(const std::filesystem::path& path, const Session& session, SequenceId sequence,
-                   std::span<const TokenId> ids, const std::optional<SamplingOptions>& sampling) {
+                   std::span<const TokenId> ids, const std::optional<SamplingOptions>& sampling,
+                   const std::function<void()>& before_rename) {
   require_in_vocabulary(ids, session.vocab_size(), ErrorCode::invalid_argument, "snapshot");
   std::optional<SnapshotSampling> written;
   if (sampling) {
@@ -26,7 +27,7 @@ void save_sequence(const std::filesystem::path& path, const Session& session, Se
                .top_p = sampling->top_p,
                .seed = sampling->seed};
   }
-  save_snapshot(path, session.state(), sequence, session.model().fingerprint(), ids, written);
+  save_snapshot(path, session.state(), sequence, session.model().fingerprint(), ids, written, before_rename);
 }
 
 SequenceId load_sequence(Session& session, const Snapshot& snapshot) {
