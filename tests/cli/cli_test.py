@@ -14,6 +14,7 @@ import bad_weights
 import bench_command
 import check_command
 import endings
+import fault_options
 import inspect_command
 import model_forms
 import plan_command
@@ -25,7 +26,7 @@ import synth_command
 import tap
 
 MODULES = (run_command, model_forms, score_command, inspect_command, plan_command, check_command, synth_command, state_command,
-           bench_command, endings, bad_options, bad_text, bad_config, bad_weights)
+           bench_command, endings, fault_options, bad_options, bad_text, bad_config, bad_weights)
 
 
 def main():
