@@ -1,5 +1,6 @@
 #include "backends/builtin.hpp"
 
+#include "backends/faulty/faulty_backend.hpp"
 #include "backends/reference/reference_backend.hpp"
 #if TANDEM_HAVE_CUDA
 #include "backends/cuda/cuda_backend.hpp"
@@ -38,6 +39,9 @@ Context make_context(const BackendOptions& options) {
     backends.push_back(make_cpu_backend(second));
   }
   std::vector<AbsentBackend> absent = add_gpus(options, backends);
+  for (std::unique_ptr<Backend>& backend : backends) {
+    if (options.faults) backend = make_faulty_backend(std::move(backend), options.faults);
+  }
   return Context(std::move(backends), std::move(absent));
 }
 

@@ -4,6 +4,7 @@
 
 #include "backends/cpu/cpu_backend.hpp"
 #include "core/context.hpp"
+#include "core/faults.hpp"
 
 namespace tandem {
 
@@ -16,6 +17,8 @@ struct BackendOptions {
   bool stand_in = false;         ///< kStandIn too, with the same options as the first CPU backend
   bool gpu = false;              ///< the GPUs of this machine too; taking hold of one costs time and memory
   std::uint64_t gpu_memory = 0;  ///< bytes that each device may take at most; 0: all that is free
+  /// Every backend is wrapped (backends/faulty) so that these happen to it; null: none is.
+  std::shared_ptr<Faults> faults = nullptr;
 };
 
 /// A context of the backends that were compiled in: "cpu", "reference" and, when asked for, "cpu:1" and

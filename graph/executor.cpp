@@ -1,6 +1,8 @@
 #include "graph/executor.hpp"
 
 #include <algorithm>
+#include <cstring>
+#include <set>
 
 #include "core/error.hpp"
 #include "graph/rope.hpp"
@@ -96,11 +98,35 @@ Executor::Executor(const Model& model, const Plan& plan, std::vector<Backend*> b
   make_staging();
 }
 
-void Executor::upload_real(int backend, void* to, std::span<const double> values) const {
+void Executor::upload(int backend, void* to, const void* from, std::size_t bytes) const {
   Backend& target = *backends_[static_cast<std::size_t>(backend)];
-  if (target.info().real == DType::f64) return target.upload(to, values.data(), values.size_bytes());
+  target.upload(to, from, bytes);
+  if (!verify_) return;
+  std::vector<std::byte> arrived(bytes);
+  target.download(arrived.data(), to, bytes);
+  if (std::memcmp(arrived.data(), from, bytes) != 0) {
+    fail(ErrorCode::mismatch, "{}: {} bytes changed on their way there (nothing was committed)",
+         target.info().name, bytes);
+  }
+}
+
+void Executor::download(int backend, void* to, const void* from, std::size_t bytes) const {
+  Backend& source = *backends_[static_cast<std::size_t>(backend)];
+  source.download(to, from, bytes);
+  if (!verify_) return;
+  std::vector<std::byte> again(bytes);
+  source.download(again.data(), from, bytes);
+  if (std::memcmp(again.data(), to, bytes) != 0) {
+    fail(ErrorCode::mismatch, "{}: {} bytes changed on their way to the host (nothing was committed)",
+         source.info().name, bytes);
+  }
+}
+
+void Executor::upload_real(int backend, void* to, std::span<const double> values) const {
+  const Backend& target = *backends_[static_cast<std::size_t>(backend)];
+  if (target.info().real == DType::f64) return upload(backend, to, values.data(), values.size_bytes());
   const std::vector<float> rounded(values.begin(), values.end());
-  target.upload(to, rounded.data(), rounded.size() * sizeof(float));
+  upload(backend, to, rounded.data(), rounded.size() * sizeof(float));
 }
 
 void Executor::make_rope(std::int64_t context_tokens) {
@@ -130,8 +156,7 @@ void Executor::upload_input(const Plan& plan, const InputData& input) const {
   for (int backend : plan.input_readers[static_cast<std::size_t>(input.value)]) {
     void* to = workspace_.at(backend, input.value);
     if (input.host.dtype == DType::i32) {
-      backends_[static_cast<std::size_t>(backend)]->upload(to, input.host.data,
-                                                           static_cast<std::size_t>(input.host.bytes()));
+      upload(backend, to, input.host.data, static_cast<std::size_t>(input.host.bytes()));
     } else {
       const float* values = input.host.row<float>(0);
       upload_real(backend, to, std::vector<double>(values, values + input.host.shape.elements()));
@@ -206,8 +231,35 @@ void Executor::cross(const Crossing& crossing, const Batch& batch) {
   staging.left = target.record();
   ++crossings_;
   crossed_bytes_ += bytes;
-  if (batch.recorder == nullptr) return;
-  batch.recorder->crossed(crossing, from.bytes(), std::move(received), std::move(sent));
+  if (batch.recorder != nullptr) {
+    batch.recorder->crossed(crossing, from.bytes(), std::move(received), std::move(sent));
+  }
+  if (verify_) require_arrived(crossing, from, to);
+}
+
+/// Past the staging memory, in which a wrong bit may be.
+void Executor::require_arrived(const Crossing& crossing, const Tensor& from, const Tensor& to) const {
+  std::vector<std::byte> left(static_cast<std::size_t>(from.bytes())), arrived(left.size());
+  backends_[static_cast<std::size_t>(crossing.from)]->download(left.data(), from.data, left.size());
+  backends_[static_cast<std::size_t>(crossing.to)]->download(arrived.data(), to.data, arrived.size());
+  if (left == arrived) return;
+  fail(ErrorCode::mismatch, "value {} changed on its way from {} to {} (nothing was committed)",
+       model_.graph().value(crossing.value).name,
+       plan_.backend_names[static_cast<std::size_t>(crossing.from)],
+       plan_.backend_names[static_cast<std::size_t>(crossing.to)]);
+}
+
+void Executor::forget_marks() {
+  for (Entrance& entrance : entrances_) {
+    for (Staging& staging : entrance.staging) {
+      try {
+        if (staging.left) staging.left->wait();
+      } catch (const Error&) {
+        // It is the mark of the backend that was lost.
+      }
+      staging.left = nullptr;
+    }
+  }
 }
 
 void Executor::show(const Node& node, int backend, const Batch& batch, const Probe& probe) const {
@@ -267,15 +319,15 @@ void Executor::run(const Plan& plan, const Batch& batch, const Probe& probe) {
 std::vector<float> Executor::read(const Plan& plan, ValueId id, std::int64_t rows) const {
   const Value& value = model_.graph().value(id);
   const int backend = plan.node_backend.back();
-  Backend& source = *backends_[static_cast<std::size_t>(backend)];
+  const Backend& source = *backends_[static_cast<std::size_t>(backend)];
   std::vector<float> result(static_cast<std::size_t>(rows * value.width));
   if (result.empty()) return result;
   if (source.info().real == DType::f32) {
-    source.download(result.data(), workspace_.at(backend, id), result.size() * sizeof(float));
+    download(backend, result.data(), workspace_.at(backend, id), result.size() * sizeof(float));
     return result;
   }
   std::vector<double> wide(result.size());
-  source.download(wide.data(), workspace_.at(backend, id), wide.size() * sizeof(double));
+  download(backend, wide.data(), workspace_.at(backend, id), wide.size() * sizeof(double));
   std::transform(wide.begin(), wide.end(), result.begin(), [](double x) { return static_cast<float>(x); });
   return result;
 }

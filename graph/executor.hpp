@@ -60,9 +60,17 @@ class Executor {
   void run(const Batch& batch, const Probe& probe = {}) { run(plan_, batch, probe); }
   void run(const Plan& plan, const Batch& batch, const Probe& probe = {});
 
-  /// The first `rows` rows of a value after a run of the plan, as f32. REQUIRES: an output of the last node.
+  /// The first `rows` rows of a value after run() of this plan (the constructor's, if none is given), as f32.
+  /// REQUIRES: an output of the last node.
   std::vector<float> read(ValueId value, std::int64_t rows) const { return read(plan_, value, rows); }
   std::vector<float> read(const Plan& plan, ValueId value, std::int64_t rows) const;
+
+  /// From now on all that is moved (inputs, values that cross, outputs) is read a second time and compared:
+  /// Error(mismatch) when a bit changed on the way. Costs a few more transfers for each.
+  void verify_transfers() { verify_ = true; }
+
+  /// A backend was lost: what was being moved when that happened is not waited for any more.
+  void forget_marks();
 
   const StepLimits& limits() const { return limits_; }
   std::int64_t workspace_bytes(int backend) const { return workspace_.bytes(backend); }
@@ -86,6 +94,9 @@ class Executor {
 
   void upload_input(const Plan& plan, const InputData& input) const;
   void upload_real(int backend, void* to, std::span<const double> values) const;
+  void upload(int backend, void* to, const void* from, std::size_t bytes) const;
+  void download(int backend, void* to, const void* from, std::size_t bytes) const;
+  void require_arrived(const Crossing& crossing, const Tensor& from, const Tensor& to) const;
   void make_rope(std::int64_t context_tokens);
   std::vector<ValueId> may_cross() const;
   void make_staging();
@@ -107,6 +118,7 @@ class Executor {
   std::vector<Entrance> entrances_;          ///< by backend
   std::atomic<std::uint64_t> crossings_ = 0;
   std::atomic<std::uint64_t> crossed_bytes_ = 0;
+  bool verify_ = false;
 };
 
 }  // namespace tandem

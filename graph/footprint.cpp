@@ -1,6 +1,9 @@
 #include "graph/footprint.hpp"
 
+#include <algorithm>
 #include <set>
+
+#include "state/host_copy.hpp"
 
 namespace tandem {
 namespace {
@@ -27,6 +30,15 @@ std::int64_t table_bytes(const Graph& graph, DType real, std::int64_t context_to
   return checked_mul(elements, static_cast<std::int64_t>(size_of(real)), "rotary tables");
 }
 
+/// Counted on the first stand-in, as that is the host.
+void add_mirror(const StateGeometry& geometry, const Plan& plan, const StateBudget& budget,
+                std::vector<Footprint>& all) {
+  const auto host = std::find(plan.stand_ins.begin(), plan.stand_ins.end(), true);
+  if (!plan.mirrored || host == plan.stand_ins.end()) return;
+  all[static_cast<std::size_t>(host - plan.stand_ins.begin())].mirror =
+      checked_mul(budget.sequences, HostCopy::bytes(geometry, budget.context_tokens), "mirror");
+}
+
 }  // namespace
 
 std::vector<LayerCapacity> layer_capacities(const StateGeometry& geometry, const Plan& plan) {
@@ -38,6 +50,9 @@ std::vector<LayerCapacity> layer_capacities(const StateGeometry& geometry, const
   for (std::size_t b = 0; b < plan.homes.size(); ++b) {
     if (plan.homes[b]) result[b] = {geometry.count(LayerKind::recurrent), geometry.count(LayerKind::kv)};
   }
+  for (std::size_t b = 0; plan.mirrored && b < plan.stand_ins.size(); ++b) {
+    if (plan.stand_ins[b]) result[b].spare = 1;
+  }
   return result;
 }
 
@@ -46,6 +61,7 @@ std::vector<Footprint> footprints(const Graph& graph, const WeightSizes& sizes, 
                                   const StateBudget& budget, const StepLimits& limits) {
   std::vector<Footprint> all(backends.size());
   add_weights(graph, sizes, plan, backends, all);
+  add_mirror(geometry, plan, budget, all);
   const std::vector<LayerCapacity> capacities = layer_capacities(geometry, plan);
   for (std::size_t b = 0; b < backends.size(); ++b) {
     const DType real = backends[b]->info().real;
@@ -54,8 +70,9 @@ std::vector<Footprint> footprints(const Graph& graph, const WeightSizes& sizes, 
     all[b].tables = table_bytes(graph, real, budget.context_tokens);
     all[b].available = backends[b]->available_bytes();
     // Each is below 2^63; the sum must be too.
+    const std::int64_t rest = checked_add(all[b].tables, all[b].mirror, "memory");
     checked_add(checked_add(all[b].weights, all[b].state, "memory"),
-                checked_add(all[b].workspace, all[b].tables, "memory"), "memory");
+                checked_add(all[b].workspace, rest, "memory"), "memory");
   }
   return all;
 }

@@ -18,9 +18,12 @@ struct Footprint {
   std::int64_t state = 0;     ///< slots and pages
   std::int64_t workspace = 0;
   std::int64_t tables = 0;  ///< rotary angles
+  std::int64_t mirror = 0;  ///< copies of sequences on the host, whosever memory they are copies of
   std::uint64_t available = 0;
 
-  std::uint64_t total() const { return static_cast<std::uint64_t>(weights + state + workspace + tables); }
+  std::uint64_t total() const {
+    return static_cast<std::uint64_t>(weights + state + workspace + tables + mirror);
+  }
   /// By how much it does not fit; 0 when it does.
   std::uint64_t missing() const { return total() > available ? total() - available : 0; }
 };

@@ -2,25 +2,16 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <numeric>
 
 #include "core/error.hpp"
+#include "graph/replay.hpp"
 #include "graph/step_recorder.hpp"
+#include "graph/stopwatch.hpp"
 #include "state/unsafe_restart.hpp"
 
 namespace tandem {
 namespace {
-
-class Clock {
- public:
-  double milliseconds() const {
-    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start_).count();
-  }
-
- private:
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-};
 
 std::vector<int> all_layers_of(const StateManager& state) {
   std::vector<int> layers(state.geometry().layers.size());
@@ -62,7 +53,7 @@ bool Misses::may_live(int layer, int backend) const {
 }
 
 std::vector<int> Misses::missed_layers(SequenceId sequence) {
-  if (!plan_.movable()) return {};
+  if (!plan_.movable() && feigned_.empty()) return {};
   look_where_weights_are();
   const std::vector<int>& homes = state_.homes(sequence);
   std::vector<int> layers;
@@ -106,11 +97,22 @@ void Misses::act(SequenceId sequence, MissPolicy policy, const std::vector<int>&
   event.bytes = migrate(state_, moves).bytes;
 }
 
-void Misses::resolve(SequenceId sequence) {
-  const Clock clock;
+void Misses::feign(SequenceId sequence, std::int64_t tokens) {
+  feigned_.clear();
+  if (faults_ == nullptr) return;
+  const std::int64_t first = state_.tokens(sequence);
+  for (int layer : faults_->misses(first, first + tokens)) {
+    if (layer < std::ssize(state_.geometry().layers))
+      feigned_.emplace_back(layer, state_.home(sequence, layer));
+  }
+}
+
+void Misses::resolve(SequenceId sequence, std::int64_t tokens) {
+  feign(sequence, tokens);
+  const Stopwatch clock;
   const std::vector<int> layers = missed_layers(sequence);
   if (layers.empty()) return;
-  const MissPolicy policy = this->policy(sequence);
+  const MissPolicy policy = plan_.movable() ? this->policy(sequence) : MissPolicy::refuse;
   ResidencyEvent event;
   event.what = "miss";
   event.sequence = sequence;
@@ -124,41 +126,25 @@ void Misses::resolve(SequenceId sequence) {
   } catch (const Error& error) {
     event.error = error.what();
     event.milliseconds = clock.milliseconds();
-    add(std::move(event));
+    note(std::move(event));
     throw;
   }
   event.milliseconds = clock.milliseconds();
-  add(std::move(event));
-}
-
-/// Steps end where the kept versions do, so that each of them is made again.
-void Misses::replay_tokens(SequenceId sequence, SequenceId fresh) {
-  const std::int64_t limit = scheduler_.limits().tokens;
-  const auto tokens = scheduler_.history().of(sequence, state_.tokens(sequence));
-  if (!tokens) {
-    fail(ErrorCode::not_found,
-         "sequence {} cannot be replayed: not all of its {} tokens went through this session; fork with "
-         "Session::fork",
-         to_string(sequence), state_.tokens(sequence));
-  }
-  const std::vector<TokenId> all(tokens->begin(), tokens->end());  // the history grows meanwhile
-  std::int64_t done = 0;
-  for (const VersionInfo& version : state_.versions(sequence)) {
-    while (done < version.tokens) {
-      const std::int64_t count = std::min(limit, version.tokens - done);
-      const auto chunk =
-          std::span(all).subspan(static_cast<std::size_t>(done), static_cast<std::size_t>(count));
-      const SequenceTokens step[] = {{fresh, chunk, Outputs::none}};
-      scheduler_.step(step);
-      done += count;
-    }
+  note(std::move(event));
+  // A weight that is really missing is the scheduler's to refuse; it does not know of others.
+  if (policy == MissPolicy::refuse && !feigned_.empty()) {
+    fail(ErrorCode::not_resident,
+         "layer {} is not loaded on {}, where its state lives (injected: miss); load it there first (nothing "
+         "has "
+         "been computed)",
+         feigned_.front().first, backend_name(feigned_.front().second));
   }
 }
 
 void Misses::replay(SequenceId sequence, const std::vector<int>& homes) {
   const SequenceId fresh = state_.open({state_.residency(sequence), homes});
   try {
-    replay_tokens(sequence, fresh);
+    replay_tokens(scheduler_, state_, sequence, fresh);
     state_.replace(sequence, fresh);
   } catch (...) {
     state_.close(fresh);
@@ -179,10 +165,10 @@ void Misses::note_migration(SequenceId sequence, std::int64_t tokens, const Migr
   event.bytes = report.bytes;
   event.milliseconds = report.milliseconds;
   for (const VersionInfo& version : state_.versions(sequence)) event.versions.push_back(version.number);
-  add(std::move(event));
+  note(std::move(event));
 }
 
-void Misses::add(ResidencyEvent event) {
+void Misses::note(ResidencyEvent event) {
   if (events_.size() == kEvents) events_.pop_front();
   events_.push_back(std::move(event));
   if (observation_ != nullptr) observation_->residency(events_.back());

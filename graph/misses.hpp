@@ -1,11 +1,13 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <utility>
 #include <vector>
 
+#include "core/faults.hpp"
 #include "graph/plan.hpp"
 #include "graph/residency_event.hpp"
 #include "graph/residents.hpp"
@@ -21,8 +23,10 @@ namespace tandem {
 /// Not thread-safe. All that it is made of outlives it.
 class Misses {
  public:
-  Misses(const Plan& plan, const Residents& residents, StateManager& state, Scheduler& scheduler)
-      : plan_(plan), residents_(residents), state_(state), scheduler_(scheduler) {}
+  /// `faults` may plan misses of weights that are there; null: there are none.
+  Misses(const Plan& plan, const Residents& residents, StateManager& state, Scheduler& scheduler,
+         Faults* faults = nullptr)
+      : plan_(plan), residents_(residents), state_(state), scheduler_(scheduler), faults_(faults) {}
 
   /// Policies of sequences; refuse, until another was set.
   void set_policy(SequenceId sequence, MissPolicy policy) {
@@ -30,16 +34,19 @@ class Misses {
   }
   MissPolicy policy(SequenceId sequence) const;
 
-  /// Whether resolve() would have something to do.
+  /// Whether resolve() would have something to do, planned faults aside.
   bool missed(SequenceId sequence) { return !missed_layers(sequence).empty(); }
-  /// After this the sequence's next step finds the weights of its states, unless its policy is refuse.
-  /// Throws Error(not_resident) when no backend of the session has the weights, and what migrate() and a
-  /// replay's steps throw; the sequence is then as before. An event is noted in any case when there is a
-  /// miss.
-  void resolve(SequenceId sequence);
+  /// After this the sequence's next step, of that many tokens, finds the weights of its states, unless its
+  /// policy is refuse. Throws Error(not_resident) when no backend of the session has the weights, and what
+  /// migrate() and a replay's steps throw; the sequence is then as before. An event is noted in any case when
+  /// there is a miss.
+  void resolve(SequenceId sequence, std::int64_t tokens = 1);
 
   /// A migration that somebody asked for.
   void note_migration(SequenceId sequence, std::int64_t tokens, const MigrationReport& report);
+
+  /// Anything else that happened to where state and weights are.
+  void note(ResidencyEvent event);
 
   /// From now on every event is told; null: no longer. The observation outlives its time here.
   void observe(Observation* observation) { observation_ = observation; }
@@ -50,8 +57,11 @@ class Misses {
 
  private:
   void look_where_weights_are();
+  void feign(SequenceId sequence, std::int64_t tokens);
   bool holds_state_of(int layer, int backend) const {
-    return held_[static_cast<std::size_t>(backend)][static_cast<std::size_t>(layer)];
+    const bool feigned =
+        std::find(feigned_.begin(), feigned_.end(), std::pair(layer, backend)) != feigned_.end();
+    return !feigned && held_[static_cast<std::size_t>(backend)][static_cast<std::size_t>(layer)];
   }
   std::vector<int> missed_layers(SequenceId sequence);
   bool may_live(int layer, int backend) const;
@@ -59,8 +69,6 @@ class Misses {
   std::vector<int> new_homes(SequenceId sequence, const std::vector<int>& layers, bool whole) const;
   void act(SequenceId sequence, MissPolicy policy, const std::vector<int>& layers, ResidencyEvent& event);
   void replay(SequenceId sequence, const std::vector<int>& homes);
-  void replay_tokens(SequenceId sequence, SequenceId fresh);
-  void add(ResidencyEvent event);
   const std::string& backend_name(int backend) const {
     return plan_.backend_names[static_cast<std::size_t>(backend)];
   }
@@ -69,6 +77,8 @@ class Misses {
   const Residents& residents_;
   StateManager& state_;
   Scheduler& scheduler_;
+  Faults* faults_;
+  std::vector<std::pair<int, int>> feigned_;  ///< layers and backends that count as without their weights
   std::map<std::int64_t, std::pair<std::int64_t, MissPolicy>> policies_;  ///< generation, by index
   std::vector<std::vector<bool>> held_;  ///< by backend and layer: the weights of its stateful part
   std::uint64_t held_when_ = 0;          ///< Residents::changes() of that

@@ -121,12 +121,15 @@ Plan rerouted(const Graph& graph, const StateGeometry& geometry, const Plan& pla
   Plan other;
   other.backend_names = plan.backend_names;
   other.homes = plan.homes;
+  other.stand_ins = plan.stand_ins;
+  other.mirrored = plan.mirrored;
   other.state_home = plan.state_home;
   place_nodes(graph, where, geometry.real, other);
   other.lines = plan.lines;
   for (PlanLine& line : other.lines) {
     const int backend = where(line.layer, line.part);
-    if (backend != line.backend) line.reason = "beside its state";
+    if (backend != line.backend)
+      line.reason = line.layer == kNoLayer ? "its weights are here" : "beside its state";
     line.backend = backend;
   }
   return other;

@@ -38,6 +38,10 @@ struct Plan {
   std::vector<bool> uses;                        ///< by backend: whether any node runs there
   /// By backend: whether any layer's state may live there. Empty: states stay where the plan has them.
   std::vector<bool> homes;
+  /// By backend: whether it may run every node, embedding and head too, when another one is lost. Empty: none
+  /// may. Those are homes in host memory.
+  std::vector<bool> stand_ins;
+  bool mirrored = false;        ///< sequences are copied to the host: stand-ins have room to rebuild one
   std::vector<PlanLine> lines;  ///< in order of execution
   std::vector<std::string> backend_names;
   std::int64_t crossings_per_step = 0;        ///< between backends; fewer when no logits are wanted
@@ -47,6 +51,9 @@ struct Plan {
 
   /// Whether layers may run elsewhere than this plan says, because their state has moved.
   bool movable() const { return !homes.empty(); }
+  bool may_stand_in(int backend) const {
+    return !stand_ins.empty() && stand_ins[static_cast<std::size_t>(backend)];
+  }
 };
 
 /// Places every node of the graph. `context_tokens` is for the state's bytes in the lines.

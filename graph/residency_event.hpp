@@ -22,18 +22,22 @@ enum class MissPolicy : std::uint8_t {
 };
 std::string_view name(MissPolicy policy);
 
-/// A miss and what was done about it, or a migration that was asked for.
+/// A miss and what was done about it; a migration that was asked for; a copy to the host ("mirror"); a
+/// backend that does not answer any more ("lost", of no sequence); a sequence that goes on without it
+/// ("rebuilt").
 struct ResidencyEvent {
-  std::string_view what;  ///< "miss", "migration"
+  std::string_view what;  ///< "miss", "migration", "mirror", "lost", "rebuilt"
   SequenceId sequence;
-  std::vector<int> layers;             ///< that were missed, or that moved
-  std::string from, to;                ///< backends of the first of them; `to` is empty when there was none
-  std::string_view decision;           ///< the policy's name; "asked" for a migration
+  std::vector<int> layers;  ///< that were missed, that moved, or whose state was lost
+  std::string from, to;     ///< backends of the first of them; `to` is empty when there was none
+  /// The policy's name; "asked" for a migration and a mirror. How a sequence was rebuilt: "mirror" (a copy
+  /// and the tokens since), "replay" (all tokens), "versions" (its state was elsewhere, weights were loaded).
+  std::string_view decision;
   std::string error;                   ///< why it could not be done; empty: it was
   std::int64_t tokens = 0;             ///< of the sequence at that time
   std::int64_t bytes = 0;              ///< of state that went from one backend to another
-  double milliseconds = 0;             ///< until the step could begin
-  std::vector<std::int64_t> versions;  ///< numbers of the kept versions that were moved or made again
+  double milliseconds = 0;             ///< that the step was held up
+  std::vector<std::int64_t> versions;  ///< numbers of those that were moved, made again or copied
 };
 
 }  // namespace tandem

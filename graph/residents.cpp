@@ -97,6 +97,13 @@ void Residents::unload(const Piece& piece, int backend) {
   }
 }
 
+void Residents::drop(int backend) {
+  Held& held = held_[static_cast<std::size_t>(backend)];
+  ++changes_;
+  held.nodes.assign(held.nodes.size(), false);
+  for (ResidentTensor& weight : held.weights) weight = {};
+}
+
 bool Residents::holds(const Piece& piece, int backend) const {
   return missing_for(uses_of(piece, backend)).empty();
 }

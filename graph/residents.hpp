@@ -44,6 +44,9 @@ class Residents {
   /// embedding) stay until that goes. No effect on what is not loaded.
   void unload(const Piece& piece, int backend);
 
+  /// Forgets all weights of a backend that does not answer any more.
+  void drop(int backend);
+
   bool holds(const Piece& piece, int backend) const;
   bool holds(int backend, WeightId weight) const { return static_cast<bool>(at(backend, weight).view); }
 

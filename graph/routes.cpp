@@ -16,9 +16,14 @@ int Routes::place(const PlanLine& line, const std::vector<int>& homes) const {
   const int home = homes[layer];
   if (has_state(line.part)) return home;
   const Piece piece(line.layer, line.part);
+  const bool held = residents_.holds(piece, line.backend);
   const bool moved = home != base_.state_home[layer];
-  const bool follows = moved || !residents_.holds(piece, line.backend);
-  return follows && residents_.holds(piece, home) ? home : line.backend;
+  if ((moved || !held) && residents_.holds(piece, home)) return home;
+  if (held) return line.backend;
+  for (int b = 0; b < static_cast<int>(base_.backend_names.size()); ++b) {
+    if (base_.may_stand_in(b) && residents_.holds(piece, b)) return b;
+  }
+  return line.backend;
 }
 
 std::shared_ptr<const Plan> Routes::make(const std::vector<int>& homes) const {

@@ -15,10 +15,11 @@ namespace tandem {
 /// The plan of a step follows from where the states of its sequence live:
 ///  - a stateful part (gdn, attention) runs where its state lives;
 ///  - an mlp goes with its layer: where the layer's state is not where the session's plan has it, or the
-///  mlp's
-///    weights are not, the mlp runs beside the state, provided that its weights are loaded there;
+///    weights of the mlp are not, it runs beside the state, provided that its weights are loaded there;
 ///  - embedding and head go with the first and the last layer in the same way;
-///  - whatever these rules do not move stays where the session's plan has it.
+///  - what finds its weights neither there nor where the session's plan has it goes to a backend that may
+///    stand in for others (Plan::stand_ins) and has them;
+///  - everything else stays where the session's plan has it.
 /// The plan of a session whose layers cannot move is the only one. Plans are plain data; they are made when
 /// homes are first met, and again after weights came or went.
 ///

@@ -14,6 +14,13 @@ bool covers(const std::vector<bool>& held, const std::vector<bool>& needed) {
   return true;
 }
 
+/// Page-locked by a device, if there is one.
+Backend& mirror_memory(const std::vector<Backend*>& backends) {
+  const auto device =
+      std::find_if(backends.begin(), backends.end(), [](const Backend* b) { return !b->info().host_memory; });
+  return device == backends.end() ? *backends.front() : **device;
+}
+
 }  // namespace
 
 Session::Session(const Context& context, std::shared_ptr<const Model> model, const SessionOptions& options)
@@ -29,12 +36,18 @@ Session::Session(const Context& context, std::shared_ptr<const Model> model, con
   executor_ = std::make_unique<Executor>(*model_, plan(), backends, *residents_, options.limits,
                                          planned_.budget.context_tokens);
   scheduler_ = std::make_unique<Scheduler>(*model_, plan(), *residents_, *state_, *executor_);
-  misses_ = std::make_unique<Misses>(plan(), *residents_, *state_, *scheduler_);
+  faults_ = options.faults;
+  misses_ = std::make_unique<Misses>(plan(), *residents_, *state_, *scheduler_, faults_.get());
+  mirror_ = std::make_unique<Mirror>(MirrorOptions{options.mirror_every, options.verify_transfers}, *state_,
+                                     mirror_memory(backends), *misses_);
+  recovery_ = std::make_unique<Recovery>(plan(), backends, *residents_, *state_, *scheduler_, *executor_,
+                                         *misses_, *mirror_);
+  if (options.verify_transfers) executor_->verify_transfers();
 }
 
 SequenceId Session::open(MissPolicy policy) {
   const auto state = locks_.state();
-  const SequenceId sequence = state_->open({planned_.residency, plan().state_home});
+  const SequenceId sequence = state_->open(sequence_options());
   misses_->set_policy(sequence, policy);
   return sequence;
 }
@@ -52,6 +65,11 @@ void Session::set_policy(SequenceId sequence, MissPolicy policy) {
   misses_->set_policy(sequence, policy);
 }
 
+bool Session::lost(std::string_view backend) const {
+  const auto state = locks_.state();
+  return recovery_->lost(backend_index(backend));
+}
+
 void Session::observe(StepObserver* observer) {
   const Exclusive exclusive = this->exclusive();
   std::unique_ptr<Observation> observation;
@@ -63,18 +81,24 @@ void Session::observe(StepObserver* observer) {
   observation_ = std::move(observation);
 }
 
+/// Blocks that are poisoned are written when they are given back.
+Session::Ready Session::lock_to_give_back() const {
+  const std::vector<bool> written(planned_.backends.size(), planned_.budget.poison);
+  return {locks_.backends(written), locks_.state()};
+}
+
 void Session::close(SequenceId sequence) {
-  const auto state = locks_.state();
+  const Ready ready = lock_to_give_back();
   state_->close(sequence);
 }
 
 void Session::rollback(SequenceId sequence, std::int64_t version) {
-  const auto state = locks_.state();
+  const Ready ready = lock_to_give_back();
   state_->rollback(sequence, version);
 }
 
 void Session::reset(SequenceId sequence) {
-  const auto state = locks_.state();
+  const Ready ready = lock_to_give_back();
   state_->reset(sequence);
 }
 
@@ -98,10 +122,11 @@ std::deque<ResidencyEvent> Session::events() const {
   return misses_->events();
 }
 
-/// By backend. A miss may move states between any two.
+/// By backend. A miss may move states between any two, and so may whatever follows a loss; a mirror may still
+/// be copying from where a state was before; and a plan of faults counts the calls of all.
 std::vector<bool> Session::needed_by(std::span<const SequenceTokens> batch) {
   const auto missed = [&](const SequenceTokens& s) { return misses_->missed(s.sequence); };
-  if (std::any_of(batch.begin(), batch.end(), missed))
+  if (mirror_->on() || faults_ || recovery_->any_lost() || std::any_of(batch.begin(), batch.end(), missed))
     return std::vector<bool>(planned_.backends.size(), true);
   return scheduler_->uses(batch);
 }
@@ -120,10 +145,39 @@ Session::Ready Session::lock_for(std::span<const SequenceTokens> batch) {
   }
 }
 
+/// Each turn but the last has lost a backend.
 std::vector<std::vector<float>> Session::step(std::span<const SequenceTokens> batch, const Probe& probe,
                                               const Accept& accept) {
+  for (;;) {
+    try {
+      return attempt(batch, probe, accept);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::device_lost) throw;
+      const Exclusive exclusive = this->exclusive();
+      if (!recovery_->notice(error)) throw;
+    }
+  }
+}
+
+std::vector<std::vector<float>> Session::attempt(std::span<const SequenceTokens> batch, const Probe& probe,
+                                                 const Accept& accept) {
   Ready ready = lock_for(batch);
-  for (const SequenceTokens& sequence : batch) misses_->resolve(sequence.sequence);
+  std::vector<std::int64_t> positions;
+  for (const SequenceTokens& sequence : batch) {
+    const std::int64_t first = state_->tokens(sequence.sequence), count = std::ssize(sequence.tokens);
+    positions.push_back(first);
+    if (faults_) faults_->reach(first, first + count);
+    recovery_->resolve(sequence.sequence);
+    misses_->resolve(sequence.sequence, count);
+  }
+  std::vector<std::vector<float>> logits = run(ready, batch, probe, accept);
+  for (std::size_t i = 0; i < batch.size(); ++i) mirror_->after_step(batch[i].sequence, positions[i]);
+  return logits;
+}
+
+/// Lets others have the state while the backends compute. The step begins, ends or is dropped with it.
+std::vector<std::vector<float>> Session::run(Ready& ready, std::span<const SequenceTokens> batch,
+                                             const Probe& probe, const Accept& accept) {
   OpenBatch open = scheduler_->begin(batch);
   ready.state.unlock();
   try {

@@ -10,7 +10,9 @@
 
 #include "core/context.hpp"
 #include "graph/executor.hpp"
+#include "graph/mirror.hpp"
 #include "graph/misses.hpp"
+#include "graph/recovery.hpp"
 #include "graph/scheduler.hpp"
 #include "graph/session_locks.hpp"
 #include "graph/session_plan.hpp"
@@ -26,8 +28,9 @@ namespace tandem {
 ///
 /// Thread-safety: the verbs may be called from several threads for different sequences; forking is a verb of
 /// the sequence that is forked. Steps on different backends run at the same time, steps on the same one after
-/// the other; moving states and loading or freeing weights waits for all steps. What state(), scheduler(),
-/// residents() and executor() give is unguarded: for a session that one thread has to itself, or has locked.
+/// the other; moving states and loading or freeing weights waits for all steps, and with a mirror or a plan
+/// of faults steps take turns. What state(), scheduler(), residents() and executor() give is unguarded: for a
+/// session that one thread has to itself, or has locked.
 class Session {
  public:
   /// Throws what plan_session and require_fit throw, before anything is loaded or allocated; what the
@@ -56,10 +59,14 @@ class Session {
 
   /// Scheduler::step, after the policies of the sequences have seen to weights that are missed. On an Error
   /// no sequence has taken a token; states that a policy has moved by then are where it moved them.
+  ///
+  /// When a backend is lost on the way, the sequences of the batch are brought elsewhere (recovery.hpp) and
+  /// the step is taken again, with the same bits; `probe` then sees some values twice. Error(device_lost)
+  /// when that is not possible: sequences that do not need the backend go on in other steps.
   std::vector<std::vector<float>> step(std::span<const SequenceTokens> batch, const Probe& probe = {},
                                        const Accept& accept = {});
 
-  /// Misses and migrations of this session, oldest first; the last Misses::kEvents of them.
+  /// What has happened to where state and weights are, oldest first; the last Misses::kEvents events.
   std::deque<ResidencyEvent> events() const;
 
   /// Moves the state of layers (none named: of all) to another backend; from the next step on they run there,
@@ -83,6 +90,10 @@ class Session {
   void load(const Piece& piece, std::string_view backend, const LoadWatch& watch = {});
   void unload(const Piece& piece, std::string_view backend);
 
+  /// Whether a backend has stopped answering and is not used any more. Throws Error(unsupported) for one that
+  /// the session does not use.
+  bool lost(std::string_view backend) const;
+
   /// Waits until no other thread is in the session and keeps them out while it lives. The verbs themselves
   /// must not be called meanwhile by the thread that has it.
   class Exclusive {
@@ -104,6 +115,8 @@ class Session {
   const Executor& executor() const { return *executor_; }
   const Model& model() const { return *model_; }
   const Plan& plan() const { return planned_.plan; }
+  /// Where a new sequence's layers live now. Throws Error(device_lost) when that is nowhere.
+  SequenceOptions sequence_options() const { return {planned_.residency, recovery_->first_homes()}; }
   const SessionPlan& planned() const { return planned_; }
   const Residents& residents() const { return *residents_; }
   std::int64_t context_tokens() const { return state_->budget().context_tokens; }
@@ -116,8 +129,13 @@ class Session {
     SessionLocks::Lock state;
   };
   Ready lock_for(std::span<const SequenceTokens> batch);
+  Ready lock_to_give_back() const;
   std::vector<bool> needed_by(std::span<const SequenceTokens> batch);
   int backend_index(std::string_view name) const;
+  std::vector<std::vector<float>> attempt(std::span<const SequenceTokens> batch, const Probe& probe,
+                                          const Accept& accept);
+  std::vector<std::vector<float>> run(Ready& ready, std::span<const SequenceTokens> batch, const Probe& probe,
+                                      const Accept& accept);
 
   std::shared_ptr<const Model> model_;
   SessionPlan planned_;
@@ -128,6 +146,9 @@ class Session {
   std::unique_ptr<Scheduler> scheduler_;
   std::unique_ptr<Misses> misses_;
   std::unique_ptr<Observation> observation_;  ///< null: nobody watches
+  std::unique_ptr<Mirror> mirror_;
+  std::unique_ptr<Recovery> recovery_;
+  std::shared_ptr<Faults> faults_;
 };
 
 }  // namespace tandem

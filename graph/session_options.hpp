@@ -1,9 +1,11 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "core/faults.hpp"
 #include "graph/load_watch.hpp"
 #include "graph/workspace.hpp"
 #include "state/sequence.hpp"
@@ -25,6 +27,14 @@ struct SessionOptions {
   /// each has room for the state of all layers and for their values, and weights may be loaded there. Empty:
   /// states stay where the plan has them.
   std::vector<std::string> homes;
+  /// After so many tokens of a sequence its newest version is copied to the host (graph/mirror.hpp), so that
+  /// it can go on when a device is lost (graph/recovery.hpp). 0: never. A backend in host memory becomes a
+  /// home if none of `homes` is one.
+  std::int64_t mirror_every = 0;
+  bool poison = false;  ///< for tests: state that is free reads as NaN (state/block_pool.hpp)
+  /// All that steps, mirrors and restoring move is read a second time and compared (Error(mismatch)).
+  bool verify_transfers = false;
+  std::shared_ptr<Faults> faults = nullptr;  ///< told the time, asked for misses; null: there are none
   LoadWatch watch;
 };
 

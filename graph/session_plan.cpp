@@ -32,6 +32,30 @@ std::vector<bool> home_flags(const std::vector<std::string>& homes, const std::v
   return flags;
 }
 
+/// The homes that were asked for; for a mirror one of them is in host memory, else the first such backend of
+/// the element type that the model runs in.
+std::vector<std::string> all_homes(const SessionOptions& options, const Placement& asked,
+                                   const Context& context) {
+  std::vector<std::string> homes = options.homes;
+  if (options.mirror_every < 0) {
+    fail(ErrorCode::invalid_argument, "mirror_every is {}, expected at least 0 tokens", options.mirror_every);
+  }
+  if (options.mirror_every == 0) return homes;
+  const auto used = static_cast<std::size_t>(asked.of(kNoLayer, Part::embedding).backend);
+  const DType real = context.backend(used).info().real;
+  std::string host;
+  for (std::size_t i = 0; i < context.size(); ++i) {
+    const BackendInfo& info = context.backend(i).info();
+    if (!info.host_memory || info.real != real) continue;
+    if (std::find(homes.begin(), homes.end(), info.name) != homes.end()) return homes;
+    if (host.empty()) host = info.name;
+  }
+  if (host.empty())
+    fail(ErrorCode::unsupported, "a mirror needs a backend in host memory that computes in {}", name(real));
+  homes.push_back(host);
+  return homes;
+}
+
 /// The backends that a placement uses and those that states may move to, by name, in the context's order.
 std::vector<std::string> used_names(const Graph& graph, const Placement& placement,
                                     const std::vector<std::string>& names, std::vector<bool> used) {
@@ -75,18 +99,22 @@ SessionPlan plan_rules(const Context& context, const ModelConfig& config, const 
   Placement asked =
       Placement::parse(rules.text, all, static_cast<int>(config.num_hidden_layers), context.absent());
   if (!rules.reason.empty()) asked = asked.explained(rules.reason);
-  const std::vector<std::string> names =
-      used_names(graph, asked, all, home_flags(options.homes, all, context));
+  const std::vector<std::string> homes = all_homes(options, asked, context);
+  const std::vector<std::string> names = used_names(graph, asked, all, home_flags(homes, all, context));
   SessionPlan planned;
   planned.placement = rules.text;
   planned.note = rules.note;
   planned.backends = named_backends(context, names);
   planned.geometry = state_geometry(config, planned.backends.front()->info().real);
   planned.budget = {options.sequences, resolve_context(config, options.context_tokens), options.kept_versions,
-                    options.step_versions};
+                    options.step_versions, options.poison};
   planned.plan = make_plan(graph, sizes, planned.geometry, asked.renumbered(all, names), names,
                            planned.budget.context_tokens);
-  planned.plan.homes = home_flags(options.homes, names, context);
+  planned.plan.homes = home_flags(homes, names, context);
+  for (std::size_t b = 0; b < planned.plan.homes.size(); ++b) {
+    planned.plan.stand_ins.push_back(planned.plan.homes[b] && planned.backends[b]->info().host_memory);
+  }
+  planned.plan.mirrored = options.mirror_every > 0;
   planned.residency = options.residency.value_or(residency_of(planned.plan));
   planned.footprints = footprints(graph, sizes, planned.geometry, planned.plan, planned.backends,
                                   planned.budget, options.limits);
@@ -114,11 +142,12 @@ void require_fit(const SessionPlan& planned) {
     if (f.missing() == 0) continue;
     const auto bytes = [](std::int64_t n) { return human_bytes(static_cast<std::uint64_t>(n)); };
     fail(ErrorCode::out_of_memory,
-         "{}: needs {} (weights {}, state {} for {} sequence{} of {} tokens, workspace {}, tables {}), {} "
+         "{}: needs {} (weights {}, state {} for {} sequence{} of {} tokens, workspace {}, tables {}{}), {} "
          "available: {} too much; ask for a smaller context or place less there",
          planned.plan.backend_names[b], human_bytes(f.total()), bytes(f.weights), bytes(f.state),
          planned.budget.sequences, planned.budget.sequences == 1 ? "" : "s", planned.budget.context_tokens,
-         bytes(f.workspace), bytes(f.tables), human_bytes(f.available), human_bytes(f.missing()));
+         bytes(f.workspace), bytes(f.tables), f.mirror > 0 ? ", mirror " + bytes(f.mirror) : "",
+         human_bytes(f.available), human_bytes(f.missing()));
   }
 }
 

@@ -19,15 +19,23 @@ void* BlockRef::data() const { return pool_->data(index_); }
 
 bool BlockRef::shared() const { return pool_->references_[static_cast<std::size_t>(index_)] > 1; }
 
+/// All bits set are a NaN of every element type.
+constexpr std::byte kPoison{0xFF};
+
 BlockPool::BlockPool(Backend& backend, std::string_view what, std::int64_t blocks, std::int64_t block_bytes,
-                     Backend* device)
-    : name_(fmt::format("{} on {}", what, backend.info().name)), block_bytes_(block_bytes) {
+                     Backend* device, bool poison)
+    : backend_(&backend),
+      name_(fmt::format("{} on {}", what, backend.info().name)),
+      block_bytes_(block_bytes) {
   assert(blocks >= 0 && block_bytes > 0 && block_bytes % kStateAlignment == 0);
   if (blocks == 0) return;
   references_.resize(static_cast<std::size_t>(blocks));
   free_.reserve(static_cast<std::size_t>(blocks));
   for (std::int64_t i = blocks; i-- > 0;) free_.push_back(i);
   allocate(backend, device, static_cast<std::size_t>(blocks) * static_cast<std::size_t>(block_bytes));
+  if (!poison) return;
+  poison_.assign(static_cast<std::size_t>(block_bytes), kPoison);
+  for (std::int64_t i = 0; i < blocks; ++i) backend.upload(data(i), poison_.data(), poison_.size());
 }
 
 void BlockPool::allocate(Backend& backend, Backend* device, std::size_t bytes) {
@@ -61,7 +69,17 @@ void* BlockPool::data(std::int64_t index) const {
 void BlockPool::release(std::int64_t index) noexcept {
   std::int64_t& references = references_[static_cast<std::size_t>(index)];
   assert(references > 0);
-  if (--references == 0) free_.push_back(index);
+  if (--references > 0) return;
+  free_.push_back(index);
+  if (!poison_.empty()) spoil(index);
+}
+
+void BlockPool::spoil(std::int64_t index) noexcept {
+  try {
+    backend_->upload(data(index), poison_.data(), poison_.size());
+  } catch (const Error&) {
+    // A lost device: nobody will read there any more.
+  }
 }
 
 }  // namespace tandem

@@ -44,7 +44,8 @@ class BlockRef {
 
 /// Equal blocks with reference counts, in one piece of one backend's memory that is allocated at construction
 /// and never again. Taking and giving back a block are O(1) and touch no memory of the backend, so the
-/// contents of a fresh block are what its last owner left.
+/// contents of a fresh block are what its last owner left. Unless the pool is poisoned: then whatever is free
+/// reads as NaN, f32 and f64, so that whoever reads it shows.
 ///
 /// A block may be given back and taken again while the backend still works on it: a backend does everything
 /// in the order of the calls. A device that reads or writes a block in host memory by itself
@@ -56,9 +57,11 @@ class BlockPool {
   /// `what` names the blocks in messages ("slots"). Allocates nothing when blocks is 0. block_bytes is a
   /// multiple of kStateAlignment. With a device, the memory is staging memory of that device, which any
   /// backend may use, or the backend's own where the device refuses: REQUIRES a backend of host memory then.
-  /// Throws what Backend::allocate throws. The backends outlive the pool.
+  /// Throws what Backend::allocate throws. The backends outlive the pool. With `poison` a block that is given
+  /// back is written by the backend (an upload in its order of work; one that fails is not heard of, as a
+  /// device that is lost must not keep a sequence from being closed).
   BlockPool(Backend& backend, std::string_view what, std::int64_t blocks, std::int64_t block_bytes,
-            Backend* device = nullptr);
+            Backend* device = nullptr, bool poison = false);
   BlockPool(const BlockPool&) = delete;
   BlockPool& operator=(const BlockPool&) = delete;
 
@@ -79,13 +82,16 @@ class BlockPool {
   void* data(std::int64_t index) const;
   void retain(std::int64_t index) noexcept { ++references_[static_cast<std::size_t>(index)]; }
   void release(std::int64_t index) noexcept;
+  void spoil(std::int64_t index) noexcept;
 
+  Backend* backend_;
   std::string name_;
   std::int64_t block_bytes_;
   Buffer memory_;
   bool page_locked_ = false;
   std::vector<std::int64_t> references_;  ///< of each block; 0 is free
   std::vector<std::int64_t> free_;        ///< a stack whose capacity is total(): giving back never allocates
+  std::vector<std::byte> poison_;         ///< a block of it; empty: the pool is not poisoned
 };
 
 }  // namespace tandem

@@ -31,16 +31,21 @@ PoolSizes pool_sizes(const StateGeometry& geometry, const LayerCapacity& capacit
   require_capacity(capacity.recurrent, geometry, LayerKind::recurrent);
   require_capacity(capacity.kv, geometry, LayerKind::kv);
 
+  if (capacity.spare < 0) {
+    fail(ErrorCode::invalid_argument, "state budget: {} spare sequences, expected at least 0",
+         capacity.spare);
+  }
+  const std::int64_t sequences = checked_add(budget.sequences, capacity.spare, "sequences");
+
   PoolSizes sizes;
   if (capacity.recurrent > 0) {
     const std::int64_t versions = checked_add(budget.kept_versions, budget.step_versions, "slots");
-    const std::int64_t per_layer = checked_mul(budget.sequences, versions, "slots");
+    const std::int64_t per_layer = checked_mul(sequences, versions, "slots");
     sizes.slots = checked_add(1, checked_mul(capacity.recurrent, per_layer, "slots"), "slots");
     sizes.bytes = checked_mul(sizes.slots, geometry.slot_bytes(), "bytes of all slots");
   }
   if (capacity.kv > 0) {
-    const std::int64_t per_layer =
-        checked_mul(budget.sequences, geometry.pages_for(budget.context_tokens), "pages");
+    const std::int64_t per_layer = checked_mul(sequences, geometry.pages_for(budget.context_tokens), "pages");
     sizes.pages = checked_mul(capacity.kv, per_layer, "pages");
     const std::int64_t bytes = checked_mul(sizes.pages, geometry.page_stride(), "bytes of all pages");
     sizes.bytes = checked_add(sizes.bytes, bytes, "bytes of all state");

@@ -14,9 +14,10 @@ void reserve_growing(std::vector<T>& vector, std::size_t size) {
 
 }  // namespace
 
-PagePool::PagePool(Backend& backend, const StateGeometry& geometry, std::int64_t pages, Backend* device)
+PagePool::PagePool(Backend& backend, const StateGeometry& geometry, std::int64_t pages, Backend* device,
+                   bool poison)
     : backend_(&backend),
-      pool_(backend, "pages", pages, pages > 0 ? geometry.page_stride() : kStateAlignment, device) {}
+      pool_(backend, "pages", pages, pages > 0 ? geometry.page_stride() : kStateAlignment, device, poison) {}
 
 void PagePool::copy(const BlockRef& to, const BlockRef& from) {
   backend_->copy(to.data(), from.data(), static_cast<std::size_t>(pool_.block_bytes()));

@@ -16,9 +16,10 @@ namespace tandem {
 /// Not thread-safe.
 class PagePool {
  public:
-  /// 0 pages make a pool that holds nothing. With a device: as BlockPool. Throws what Backend::allocate
-  /// throws. The backends outlive the pool.
-  PagePool(Backend& backend, const StateGeometry& geometry, std::int64_t pages, Backend* device = nullptr);
+  /// 0 pages make a pool that holds nothing. `device` and `poison` as in BlockPool. Throws what
+  /// Backend::allocate throws. The backends outlive the pool.
+  PagePool(Backend& backend, const StateGeometry& geometry, std::int64_t pages, Backend* device = nullptr,
+           bool poison = false);
 
   /// A page to write, of unknown contents. Throws Error(out_of_memory) when all are in use.
   BlockRef acquire() { return pool_.acquire(); }

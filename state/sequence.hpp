@@ -30,6 +30,8 @@ enum class Residency : std::uint8_t {
 struct SequenceOptions {
   Residency residency = Residency::uniform;
   std::vector<int> home;  ///< of each layer: index of a backend of the manager
+  /// It is to replace another one soon: may take the place that its backends have to spare for that.
+  bool rebuild = false;
 };
 
 /// A point that a sequence can return to.
@@ -61,6 +63,7 @@ struct Sequence {
   std::vector<PageList> pages;    ///< by layer; empty for a recurrent layer
   std::int64_t next_number = 0;
   bool unsafe = false;        ///< went on without its state once (unsafe_restart.hpp)
+  bool spare = false;         ///< is not one of the budget's sequences (SequenceOptions::rebuild)
   std::vector<Version> next;  ///< what the open step writes, oldest first; empty when none is open
 
   const Version& newest() const { return versions.back(); }

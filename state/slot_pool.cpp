@@ -13,8 +13,9 @@ std::int64_t slot_bytes_or_unit(const StateGeometry& geometry, std::int64_t slot
 
 }  // namespace
 
-SlotPool::SlotPool(Backend& backend, const StateGeometry& geometry, std::int64_t slots, Backend* device)
-    : pool_(backend, "state slots", slots, slot_bytes_or_unit(geometry, slots), device) {
+SlotPool::SlotPool(Backend& backend, const StateGeometry& geometry, std::int64_t slots, Backend* device,
+                   bool poison)
+    : pool_(backend, "state slots", slots, slot_bytes_or_unit(geometry, slots), device, poison) {
   if (slots == 0) return;
   zero_ = pool_.acquire();
   assert(zero_.index() == 0);

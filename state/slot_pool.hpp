@@ -18,8 +18,9 @@ namespace tandem {
 class SlotPool {
  public:
   /// `slots` includes the zero slot; 0 makes a pool that holds nothing. Zeroes slot 0 and waits for that.
-  /// With a device: as BlockPool. Throws what the backend throws. The backends outlive the pool.
-  SlotPool(Backend& backend, const StateGeometry& geometry, std::int64_t slots, Backend* device = nullptr);
+  /// `device` and `poison` as in BlockPool. Throws what the backend throws. The backends outlive the pool.
+  SlotPool(Backend& backend, const StateGeometry& geometry, std::int64_t slots, Backend* device = nullptr,
+           bool poison = false);
 
   /// A reference to the zero slot: to read, as it is shared by all. REQUIRES: a pool of at least one slot.
   BlockRef zero() const { return zero_; }

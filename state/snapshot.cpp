@@ -21,12 +21,12 @@ class SummedFile {
   void pad_to(std::int64_t position) {
     write(std::vector<std::byte>(static_cast<std::size_t>(position - position_)));
   }
-  void finish() {
+  void finish(const std::function<void()>& before_rename) {
     HeaderWriter end;
     end.number(sum_.result().high);
     end.number(sum_.result().low);
     file_.write(end.bytes());
-    file_.publish();
+    file_.publish(before_rename);
   }
 
  private:
@@ -41,7 +41,8 @@ std::string quoted(const std::filesystem::path& path) { return fmt::format("'{}'
 
 void save_snapshot(const std::filesystem::path& path, const StateManager& manager, SequenceId id,
                    std::string_view model, std::span<const TokenId> ids,
-                   const std::optional<SnapshotSampling>& sampling) {
+                   const std::optional<SnapshotSampling>& sampling,
+                   const std::function<void()>& before_rename) {
   const SnapshotHeader header{
       .contract = make_contract(manager, id, model), .ids = {ids.begin(), ids.end()}, .sampling = sampling};
   const SnapshotLayout layout = layout_of(header);
@@ -53,7 +54,7 @@ void save_snapshot(const std::filesystem::path& path, const StateManager& manage
     for (const auto* part : {&state.recurrent, &state.conv, &state.keys, &state.values}) file.write(*part);
   }
   file.pad_to(layout.file_bytes - kChecksumBytes);
-  file.finish();
+  file.finish(before_rename);
 }
 
 Snapshot Snapshot::open(const std::filesystem::path& path) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -22,10 +23,11 @@ namespace tandem {
 /// calls answers for them: a state cannot tell which tokens made it.
 ///
 /// Throws Error(invalid_argument) for fewer ids than the sequence has tokens and for negative ones,
-/// Error(io), and as export_layer.
+/// Error(io), and as export_layer. `before_rename` as in NewFile::publish.
 void save_snapshot(const std::filesystem::path& path, const StateManager& manager, SequenceId id,
                    std::string_view model, std::span<const TokenId> ids,
-                   const std::optional<SnapshotSampling>& sampling = {});
+                   const std::optional<SnapshotSampling>& sampling = {},
+                   const std::function<void()>& before_rename = {});
 
 /// A snapshot file, mapped and verified to the last byte. Immutable, safe to use from several threads.
 /// Copying shares the mapping.

@@ -72,7 +72,7 @@ StateManager::StateManager(StateGeometry geometry, std::vector<Backend*> backend
   Backend* const device = device_to_reach(geometry_, backends, capacities);
   for (std::size_t i = 0; i < backends.size(); ++i) {
     places_.emplace_back(*backends[i], geometry_, capacities[i], sizes[i],
-                         backends[i]->info().host_memory ? device : nullptr);
+                         backends[i]->info().host_memory ? device : nullptr, budget_.poison);
   }
 }
 
@@ -102,13 +102,18 @@ SequenceId StateManager::open(const SequenceOptions& options) {
   Sequence sequence;
   sequence.residency = options.residency;
   sequence.home = options.home;
+  sequence.spare = options.rebuild && has_spare_place(options);
   sequence.pages.resize(geometry_.layers.size());
   sequence.versions.push_back(zero_version(sequence));
   ++sequence.next_number;
   return admit(std::move(sequence));
 }
 
-SequenceId StateManager::fork(SequenceId id) { return admit(Sequence(find_idle(id, "fork it"))); }
+SequenceId StateManager::fork(SequenceId id) {
+  Sequence copy(find_idle(id, "fork it"));
+  copy.spare = false;
+  return admit(std::move(copy));
+}
 
 StateStep StateManager::begin(SequenceId id, std::int64_t tokens, std::int64_t versions) {
   Sequence& sequence = find_idle(id, "begin another");
@@ -141,7 +146,7 @@ void StateManager::reset(SequenceId id) {
   ++sequence.next_number;
 }
 
-void StateManager::replace(SequenceId id, SequenceId rebuilt) {
+void StateManager::replace(SequenceId id, SequenceId rebuilt, Older older) {
   Sequence& old = find_idle(id, "replace it");
   Sequence& fresh = find_idle(rebuilt, "replace another with it");
   if (&old == &fresh) fail(ErrorCode::invalid_argument, "sequence {} replaced by itself", to_string(id));
@@ -149,8 +154,16 @@ void StateManager::replace(SequenceId id, SequenceId rebuilt) {
     fail(ErrorCode::mismatch, "sequence {} of {} tokens cannot replace sequence {} of {}", to_string(rebuilt),
          fresh.newest().info.tokens, to_string(id), old.newest().info.tokens);
   }
+  // A rebuilt sequence that did not begin with the first token has its beginning and then what it began with.
+  const bool has_beginning = fresh.versions.front().info.tokens == 0 && fresh.versions.size() > 1;
+  const std::int64_t first = fresh.versions[has_beginning ? 1 : 0].info.tokens;
   std::vector<Version> versions;
   for (const Version& version : old.versions) {
+    if (version.info.tokens == 0) {
+      versions.push_back({version.info, zero_version(fresh).slots});
+      continue;
+    }
+    if (older == Older::forgotten && version.info.tokens < first) continue;
     const auto same = std::find_if(fresh.versions.begin(), fresh.versions.end(),
                                    [&](const Version& v) { return v.info.tokens == version.info.tokens; });
     if (same == fresh.versions.end()) {
@@ -169,6 +182,13 @@ void StateManager::replace(SequenceId id, SequenceId rebuilt) {
 void StateManager::close(SequenceId id) {
   find_idle(id, "close it");
   entries_[id.index].sequence.reset();
+}
+
+bool StateManager::is_open(SequenceId id) const {
+  const bool known = id.index >= 0 && id.index < static_cast<std::int64_t>(entries_.size());
+  if (!known) return false;
+  const Entry& entry = entries_[id.index];
+  return entry.generation == id.generation && entry.sequence != nullptr;
 }
 
 std::vector<VersionInfo> StateManager::versions(SequenceId id) const {
@@ -319,15 +339,23 @@ Version StateManager::zero_version(const Sequence& sequence) const {
   return version;
 }
 
+bool StateManager::has_spare_place(const SequenceOptions& options) const {
+  std::int64_t spare = options.home.empty() ? 0 : budget_.sequences;
+  for (int home : options.home) spare = std::min(spare, places_[home].capacity.spare);
+  const auto taken = std::count_if(entries_.begin(), entries_.end(),
+                                   [](const Entry& e) { return e.sequence && e.sequence->spare; });
+  return taken < spare;
+}
+
 SequenceId StateManager::admit(Sequence sequence) {
-  auto entry = std::find_if(entries_.begin(), entries_.end(), [](const Entry& e) { return !e.sequence; });
-  if (entry == entries_.end()) {
-    if (static_cast<std::int64_t>(entries_.size()) == budget_.sequences) {
-      fail(ErrorCode::out_of_memory,
-           "all {} sequences of the state budget are open; close one or ask for more", budget_.sequences);
-    }
-    entry = entries_.emplace(entry);
+  const auto open = std::count_if(entries_.begin(), entries_.end(),
+                                  [](const Entry& e) { return e.sequence && !e.sequence->spare; });
+  if (!sequence.spare && open == budget_.sequences) {
+    fail(ErrorCode::out_of_memory, "all {} sequences of the state budget are open; close one or ask for more",
+         budget_.sequences);
   }
+  auto entry = std::find_if(entries_.begin(), entries_.end(), [](const Entry& e) { return !e.sequence; });
+  if (entry == entries_.end()) entry = entries_.emplace(entry);
   auto held = std::make_unique<Sequence>(std::move(sequence));
   held->id = {.index = entry - entries_.begin(), .generation = ++entry->generation};
   entry->sequence = std::move(held);

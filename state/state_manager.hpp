@@ -89,7 +89,8 @@ class StateManager {
   /// A sequence of 0 tokens: version 0, every recurrent layer at the zero slot, no pages.
   /// Throws Error(mismatch) when there is not one home per layer, or residency is uniform and the homes are
   /// not; Error(invalid_argument) when a home is no backend; Error(out_of_memory) when the budget's sequences
-  /// are all open, or more layers are to live on a backend than it has room for.
+  /// are all open (a sequence to rebuild another one may be one more, where all of its homes have a place to
+  /// spare), or more layers are to live on a backend than it has room for.
   SequenceId open(const SequenceOptions& options);
 
   /// Another sequence with the same homes, tokens and kept versions. Copies no state; from here on both go
@@ -113,14 +114,18 @@ class StateManager {
 
   /// Takes the state that `rebuilt` has come to by the same tokens, and its homes; `rebuilt` is closed.
   /// Versions keep their numbers: each kept one of `id` becomes the version of `rebuilt` that has as many
-  /// tokens. That the bits agree is the caller's promise. Throws Error(mismatch) when `rebuilt` has no such
-  /// version or more tokens, or the residency differs; Error(invalid_argument) when they are the same
-  /// sequence.
-  void replace(SequenceId id, SequenceId rebuilt);
+  /// tokens; one of 0 tokens needs none. That the bits agree is the caller's promise. Throws Error(mismatch)
+  /// when `rebuilt` has no such version (with Older::forgotten: when it lacks one that is not older than all
+  /// of its own but its beginning; older ones are no longer kept) or another number of tokens, or the
+  /// residency differs; Error(invalid_argument) when they are the same sequence.
+  enum class Older : std::uint8_t { required, forgotten };
+  void replace(SequenceId id, SequenceId rebuilt, Older older = Older::required);
 
   /// Gives back everything. The id is stale from here on.
   void close(SequenceId id);
 
+  /// Whether there is such a sequence and it was not closed.
+  bool is_open(SequenceId id) const;
   /// The kept versions, oldest first; at least one.
   std::vector<VersionInfo> versions(SequenceId id) const;
   /// Of the newest version.
@@ -149,11 +154,11 @@ class StateManager {
   struct Place {
     /// `device`: the one that is to reach the memory, or null.
     Place(Backend& where, const StateGeometry& geometry, const LayerCapacity& room, const PoolSizes& sizes,
-          Backend* device)
+          Backend* device, bool poison)
         : backend(&where),
           capacity(room),
-          slots(where, geometry, sizes.slots, device),
-          pages(where, geometry, sizes.pages, device) {}
+          slots(where, geometry, sizes.slots, device, poison),
+          pages(where, geometry, sizes.pages, device, poison) {}
 
     Backend* backend;
     LayerCapacity capacity;
@@ -185,6 +190,7 @@ class StateManager {
   void require_room(const Sequence& sequence, std::int64_t tokens) const;
 
   Version zero_version(const Sequence& sequence) const;
+  bool has_spare_place(const SequenceOptions& options) const;
   SequenceId admit(Sequence sequence);
   void require_versions(std::int64_t tokens, std::int64_t versions) const;
   Version reserve_version(const Sequence& sequence, const VersionInfo& info);

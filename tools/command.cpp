@@ -131,6 +131,25 @@ void ModelOptions::add_context(CLI::App& command) {
       ->capture_default_str();
 }
 
+void ModelOptions::add_safety(CLI::App& command) {
+  command
+      .add_option(
+          "--mirror-every", mirror_every,
+          "copy a sequence's state to the host every N tokens, to go on when a device is lost (0: never)")
+      ->check(number<std::int64_t>("a whole number >= 0", 0))
+      ->capture_default_str();
+  command.add_flag("--verify-transfers", verify_transfers,
+                   "read all that is moved a second time; a bit that changed on the way is an error");
+  command.add_flag("--poison", poison, "fill state that is free with NaN, so that a read of it shows");
+  add_faults(command);
+}
+
+void ModelOptions::add_faults(CLI::App& command) {
+  // For trials alone, and never by accident: not in --help, and not to be had from the environment.
+  const auto arm = [this](const std::string& text) { faults = std::make_shared<Faults>(parse_faults(text)); };
+  command.add_option_function<std::string>("--faults", arm)->group("");
+}
+
 std::filesystem::path ModelOptions::directory() const {
   if (!model.empty()) return model;
   std::filesystem::path found = default_model();
@@ -156,7 +175,8 @@ Context ModelOptions::make_context(bool gpu, bool stand_in) const {
   return tandem::make_context({.cpu = {.threads = threads, .variant = isa},
                                .stand_in = stand_in,
                                .gpu = gpu,
-                               .gpu_memory = gpu_memory});
+                               .gpu_memory = gpu_memory,
+                               .faults = faults});
 }
 
 std::shared_ptr<const Model> ModelOptions::open() const {

@@ -73,12 +73,19 @@ struct ModelOptions {
   std::int64_t context = 0;
   std::optional<std::int64_t> gpu_layers;  ///< --gpu-layers, instead of `place`
   std::uint64_t gpu_memory = 0;            ///< bytes of a device to use at most; 0: all that is free
+  std::int64_t mirror_every = 0;           ///< as the next two: SessionOptions
+  bool poison = false;
+  bool verify_transfers = false;
+  std::shared_ptr<Faults> faults = nullptr;  ///< --faults; null: none
 
   void add_model(CLI::App& command);
   void add_hardware(CLI::App& command);    ///< --threads, --isa, --gpu-memory
   void add_backends(CLI::App& command);    ///< these, and --place
   void add_gpu_layers(CLI::App& command);  ///< for commands that open their session by open_session.hpp
   void add_context(CLI::App& command);
+  void add_safety(
+      CLI::App& command);  ///< --mirror-every, --verify-transfers, --poison, and --faults (hidden)
+  void add_faults(CLI::App& command);  ///< --faults alone
 
   /// The model's directory. Throws Error(not_found) when there is no default model.
   std::filesystem::path directory() const;

@@ -17,6 +17,10 @@ SessionOptions with_placement(const ModelOptions& options, const Context& contex
     session.place = gpu_layers_rules(context, *options.gpu_layers, static_cast<int>(layers));
   }
   if (session.context_tokens == 0) session.context_tokens = options.context;
+  session.mirror_every = options.mirror_every;
+  session.poison = options.poison;
+  session.verify_transfers = options.verify_transfers;
+  session.faults = options.faults;
   return session;
 }
 

@@ -15,9 +15,10 @@ struct PlanOptions {
 std::string bytes_text(std::int64_t bytes) { return human_bytes(static_cast<std::uint64_t>(bytes)); }
 
 std::string remark(const Footprint& f) {
-  if (f.missing() > 0) return fmt::format("  does not fit: {} too much", human_bytes(f.missing()));
-  if (f.in_place > 0) return fmt::format("  uses {} of weights in place", bytes_text(f.in_place));
-  return "";
+  const std::string mirror = f.mirror > 0 ? fmt::format("  mirror {}", bytes_text(f.mirror)) : "";
+  if (f.missing() > 0) return mirror + fmt::format("  does not fit: {} too much", human_bytes(f.missing()));
+  if (f.in_place > 0) return mirror + fmt::format("  uses {} of weights in place", bytes_text(f.in_place));
+  return mirror;
 }
 
 /// A row for each backend, so that a plan that does not fit shows what is too large.
@@ -65,6 +66,7 @@ nlohmann::json to_json(const SessionPlan& planned) {
                         {"state_bytes", f.state},
                         {"workspace_bytes", f.workspace},
                         {"table_bytes", f.tables},
+                        {"mirror_bytes", f.mirror},
                         {"total_bytes", f.total()},
                         {"available_bytes", f.available},
                         {"missing_bytes", f.missing()}});
@@ -115,6 +117,7 @@ void add_plan(CLI::App& program, Action& action) {
   options->model.add_context(*command);
   options->model.add_backends(*command);
   options->model.add_gpu_layers(*command);
+  options->model.add_safety(*command);
   command->add_flag("--json", options->json, "print one JSON object");
   command->footer(
       "Loads nothing; config.json is enough. Exit code 7 when a backend has not enough memory.\nExample: "

@@ -70,6 +70,7 @@ void add_run(CLI::App& program, Action& action) {
   options->model.add_gpu_layers(*command);
   options->residency.add(*command);
   options->observe.add(*command);
+  options->model.add_safety(*command);
   command->footer(
       "Text goes to standard output, the closing line to standard error.\nExample: tandem run -p \"Emma "
       "was\" -n 40");

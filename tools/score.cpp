@@ -99,6 +99,7 @@ void add_score(CLI::App& program, Action& action) {
   options->model.add_backends(*command);
   options->model.add_gpu_layers(*command);
   options->observe.add(*command);
+  options->model.add_safety(*command);
   command->footer("Example: tandem score --text book.txt --max-tokens 1024");
   command->callback([options, &action] { action = [options] { return run(*options); }; });
 }

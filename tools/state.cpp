@@ -45,7 +45,9 @@ int save(const StateOptions& options) {
   }
   const SequenceId sequence = session->open();
   session->feed(sequence, std::span(prompt).first(prompt.size() - 1), Outputs::none, interrupted);
-  save_sequence(options.file, *session, sequence, prompt, options.sampling);
+  save_sequence(options.file, *session, sequence, prompt, options.sampling, [&] {
+    if (options.model.faults) options.model.faults->before_rename();
+  });
   print(verified_line(Snapshot::open(options.file)));
   return kOk;
 }
@@ -120,6 +122,7 @@ void add_state(CLI::App& program, Action& action) {
   };
   const auto [to_file, saved] = add(save, "save", "FILE", "Take in a prompt and save the sequence to a file");
   add_session(*to_file, saved->model);
+  saved->model.add_faults(*to_file);
   saved->prompt.add(*to_file);
   add_sampling(*to_file, saved->sampling);
   const auto [from_file, loaded] =

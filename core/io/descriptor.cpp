@@ -1,11 +1,19 @@
 #include "core/io/descriptor.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 
 #include <cerrno>
 #include <system_error>
 
 namespace tandem {
+
+bool is_still_at(const Descriptor& file, const std::filesystem::path& path) {
+  struct stat opened {
+  }, found{};
+  return ::fstat(file.get(), &opened) == 0 && ::lstat(path.c_str(), &found) == 0 &&
+         opened.st_dev == found.st_dev && opened.st_ino == found.st_ino;
+}
 
 std::string reason(int error) { return std::generic_category().message(error); }
 

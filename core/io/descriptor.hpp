@@ -33,6 +33,9 @@ class Descriptor {
   int fd_ = -1;
 };
 
+/// Whether this path, not followed if it is a symbolic link, still names the open file.
+bool is_still_at(const Descriptor& file, const std::filesystem::path& path);
+
 /// What the system calls an errno.
 std::string reason(int error);
 

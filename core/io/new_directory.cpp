@@ -46,13 +46,6 @@ void require_vacant(const fs::path& target) {
   }
 }
 
-bool is_still_at(const Descriptor& directory, const fs::path& path) {
-  struct stat opened {
-  }, found{};
-  return ::fstat(directory.get(), &opened) == 0 && ::lstat(path.c_str(), &found) == 0 &&
-         opened.st_dev == found.st_dev && opened.st_ino == found.st_ino;
-}
-
 }  // namespace
 
 NewDirectory::NewDirectory(const fs::path& target) : target_(resolve(target)) {

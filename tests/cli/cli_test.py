@@ -15,6 +15,7 @@ import bench_command
 import check_command
 import endings
 import fallback_command
+import fault_options
 import inspect_command
 import model_forms
 import observe_command
@@ -27,7 +28,8 @@ import synth_command
 import tap
 
 MODULES = (run_command, model_forms, score_command, inspect_command, plan_command, check_command, synth_command, state_command,
-           observe_command, fallback_command, bench_command, endings, bad_options, bad_text, bad_config, bad_weights)
+           observe_command, fallback_command, bench_command, endings, fault_options, bad_options, bad_text, bad_config,
+           bad_weights)
 
 
 def main():

@@ -47,6 +47,40 @@ TEST(NewFile, TwoOfOneTargetDoNotMix) {
   EXPECT_EQ(count_files(dir.path()), 1u);
 }
 
+TEST(NewFile, RemovesWhatDeadProcessesLeftAndNothingElse) {
+  const test::TempDir dir;
+  dir.write(".tandem-1-0.tmp", "of a dead process");
+  dir.write(".tandem-other", "somebody's");
+  dir.write("tandem-1-0.tmp", "somebody's");
+  NewFile first(dir.path() / "one");
+  first.write(bytes_of("first"));
+  EXPECT_EQ(count_files(dir.path()), 3u);
+  NewFile second(dir.path() / "two");  // sees the first one's hidden file, which is in use
+  EXPECT_EQ(count_files(dir.path()), 4u);
+  first.publish();
+  second.write(bytes_of("second"));
+  second.publish();
+  EXPECT_EQ(read_text_file(dir.path() / "one", 100), "first");
+  EXPECT_EQ(read_text_file(dir.path() / "two", 100), "second");
+  EXPECT_EQ(count_files(dir.path()), 4u);
+}
+
+TEST(NewFile, WhoeverDiesBeforeTheRenameLeavesTheOldFile) {
+  const test::TempDir dir;
+  const auto path = dir.write("target", "old");
+  {
+    NewFile file(path);
+    file.write(bytes_of("new"));
+    EXPECT_THROW(file.publish([&] {
+      EXPECT_EQ(count_files(dir.path()), 2u);
+      throw std::runtime_error("dies");
+    }),
+                 std::runtime_error);
+    EXPECT_EQ(read_text_file(path, 100), "old");
+  }
+  EXPECT_EQ(count_files(dir.path()), 1u);
+}
+
 TEST(NewFile, RefusalsAreNamed) {
   const test::TempDir dir;
   test::expect_error([&] { NewFile(dir.path() / "none" / "target"); }, ErrorCode::io, {"none/target"});
