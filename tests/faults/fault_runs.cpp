@@ -56,7 +56,8 @@ class Runner {
     run_.outcome.layers = all_layers(session_->state(), sequence);
     run_.versions = session_->state().versions(sequence);
     if (has_other) run_.other.layers = all_layers(session_->state(), other);
-    run_.events.assign(session_->events().begin(), session_->events().end());
+    const std::deque<ResidencyEvent> events = session_->events();
+    run_.events.assign(events.begin(), events.end());
     session_->state().close(sequence);
     if (has_other) session_->state().close(other);
     for (const StateUsage& usage : session_->state().usage()) run_.used_bytes.push_back(usage.used_bytes);

@@ -48,7 +48,8 @@ class RecoveryTest : public testing::Test {
     EXPECT_TRUE(undisturbed(count).layers == layers(sequence));
   }
   ResidencyEvent last(std::string_view what) const {
-    for (auto event = session_->events().rbegin(); event != session_->events().rend(); ++event) {
+    const std::deque<ResidencyEvent> events = session_->events();
+    for (auto event = events.rbegin(); event != events.rend(); ++event) {
       if (event->what == what) return *event;
     }
     ADD_FAILURE() << "no event " << what;

@@ -47,8 +47,7 @@ class LoggedBackend final : public Backend {
 }  // namespace
 
 void OpLog::add(std::string line) {
-  if (left_ == 0) fail(ErrorCode::device_lost, "planted before {}", line);
-  if (left_ > 0) --left_;
+  if (left_ >= 0 && left_-- == 0) fail(ErrorCode::device_lost, "planted before {}", line);
   lines_.push_back(std::move(line));
 }
 

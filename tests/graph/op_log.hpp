@@ -16,7 +16,7 @@ class OpLog {
   void add(std::string line);
   const std::vector<std::string>& lines() const { return lines_; }
   void clear() { lines_.clear(); }
-  /// After `successes` more lines, adding one fails. Negative: none.
+  /// After `successes` more lines, adding one fails, that one only. Negative: none.
   void fail_after(int successes) { left_ = successes; }
 
  private:

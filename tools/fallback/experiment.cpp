@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <deque>
+#include <optional>
 
 #include "core/error.hpp"
 #include "graph/sampler.hpp"
@@ -37,11 +39,12 @@ class ScopedRun {
 };
 
 /// The miss that the last step found, if it did.
-const ResidencyEvent* miss_at(const Session& session, SequenceId sequence, std::int64_t position) {
-  if (session.events().empty()) return nullptr;
-  const ResidencyEvent& last = session.events().back();
-  const bool this_one = last.what == "miss" && last.sequence == sequence && last.tokens == position;
-  return this_one ? &last : nullptr;
+std::optional<ResidencyEvent> miss_at(const Session& session, SequenceId sequence, std::int64_t position) {
+  const std::deque<ResidencyEvent> events = session.events();
+  if (events.empty()) return {};
+  const ResidencyEvent& last = events.back();
+  if (last.what != "miss" || last.sequence != sequence || last.tokens != position) return {};
+  return last;
 }
 
 }  // namespace
@@ -150,7 +153,7 @@ void FallbackExperiment::compare_tokens(MissPolicy policy, const Undisturbed& un
       const std::vector<float> logits = feed(run.id(), undisturbed.ids[at]);
       double ms = ms_since(start);
       result.tokens.push_back(difference_of(undisturbed.logits[at], logits));
-      if (const ResidencyEvent* miss = miss_at(session_, run.id(), t)) ms -= miss->milliseconds;
+      if (const auto miss = miss_at(session_, run.id(), t)) ms -= miss->milliseconds;
       (t < result.first_miss ? before : after).push_back(ms);
       result.where.push_back(session_.state().homes(run.id()));
     } catch (const Error& error) {
@@ -158,7 +161,7 @@ void FallbackExperiment::compare_tokens(MissPolicy policy, const Undisturbed& un
       result.refused_at = t;
       result.refusal = error.what();
     }
-    if (const ResidencyEvent* miss = miss_at(session_, run.id(), t)) result.events.push_back(*miss);
+    if (const auto miss = miss_at(session_, run.id(), t)) result.events.push_back(*miss);
   }
   result.ms_before = median(std::move(before));
   result.ms_after = median(std::move(after));
