@@ -91,8 +91,7 @@ TEST_P(CudaVersions, SixtyFourForksInOneBatch) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Placements, CudaVersions,
-                         testing::Values("cuda", "cpu,cuda:gdn", "cuda,cpu:gdn"),
+INSTANTIATE_TEST_SUITE_P(Placements, CudaVersions, testing::Values("cuda", "cpu,cuda:gdn", "cuda,cpu:gdn"),
                          [](const auto& info) { return test_name(info.param); });
 
 }  // namespace

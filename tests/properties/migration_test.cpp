@@ -191,7 +191,7 @@ TEST_F(MigrationProperties, AnMlpGoesWithItsLayerIfItsWeightsDid) {
   };
   EXPECT_EQ(crossings_of_a_step(), 2u);
   for (int layer : {2, 3}) session_.unload({layer, Part::mlp}, "other");
-  EXPECT_EQ(crossings_of_a_step(), 4u);  // to each mixer and back to each mlp
+  EXPECT_EQ(crossings_of_a_step(), 4u);    // to each mixer and back to each mlp
   session_.unload({2, Part::mlp}, "cpu");  // now nobody has it
   EXPECT_THROW(feed(sequence, 5, 1), Error);
 }
