@@ -1,10 +1,11 @@
 #include <gtest/gtest.h>
 
-#include <atomic>
+#include <array>
 #include <optional>
 #include <thread>
 
 #include "core/random.hpp"
+#include "graph/step_observer.hpp"
 #include "graph/synthetic.hpp"
 #include "tests/cuda/device.hpp"
 #include "tests/properties/model_runs.hpp"
@@ -147,29 +148,48 @@ TEST_F(CudaMigration, ALostLayerFollowsItsPolicy) {
   }
 }
 
-/// A thread drives one sequence on the CPU, another one a sequence on the GPU: each is in its step while the
-/// other is in its own, and neither sees the other.
+/// What every part of every step took, by backend.
+struct PartTimes final : StepObserver {
+  void step(const ObservedStep& step) override {
+    for (const ObservedRun& run : step.runs) {
+      for (const ObservedPart& part : run.parts) times[part.backend].push_back(part.time);
+    }
+  }
+  void residency(const ResidencyEvent&, const TimeSpan&) override {}
+
+  /// Pairs of a part on the CPU and one on the GPU that ran at the same time.
+  int overlaps() const {
+    int count = 0;
+    for (const TimeSpan& a : times[0]) {
+      for (const TimeSpan& b : times[1]) count += a.begin_ms < b.end_ms && b.begin_ms < a.end_ms ? 1 : 0;
+    }
+    return count;
+  }
+
+  std::array<std::vector<TimeSpan>, 2> times;
+};
+
+/// A thread drives one sequence on the CPU, another one a sequence on the GPU: both compute at the same time,
+/// and neither sees the other.
 TEST_F(CudaMigration, TwoThreadsOneOnEachSide) {
   session_->load(Part::embedding, "cuda:0");
   session_->load(Part::head, "cuda:0");
   const SequenceId on_cpu = session_->open(), on_gpu = session_->open();
   session_->migrate(on_gpu, {}, "cuda:0");
   std::vector<float> found[2];
-  std::atomic<int> inside = 0, together = 0;
+  PartTimes parts;
+  session_->observe(&parts);
   const auto drive = [&](SequenceId sequence, std::vector<float>& logits) {
     for (std::size_t t = 0; t < 60; ++t) {
-      const SequenceTokens batch[] = {{sequence, std::span(ids_).subspan(t, 1), Outputs::last}};
-      const auto rows = session_->step(batch, [&](const Node& node, const Value&, const ConstTensor&) {
-        if (node.name == "embed" && ++inside == 2) ++together;
-        if (node.name == "lm_head") --inside;
-      });
-      logits.insert(logits.end(), rows.front().begin(), rows.front().end());
+      const std::vector<float> row = feed(sequence, t, 1);
+      logits.insert(logits.end(), row.begin(), row.end());
     }
   };
   std::thread one([&] { drive(on_cpu, found[0]); }), two([&] { drive(on_gpu, found[1]); });
   one.join();
   two.join();
-  EXPECT_GT(together, 0) << "one step always waited for the other to end";
+  session_->observe(nullptr);
+  EXPECT_GT(parts.overlaps(), 100) << "one step waited for the other to end";
   const Outcome expected = run_tokens(*context_, std::span(ids_).first(60), {});
   expect_same(expected, {found[0], all_layers(session_->state(), on_cpu)}, "on the CPU");
   expect_same(expected, {found[1], all_layers(session_->state(), on_gpu)}, "on the GPU");

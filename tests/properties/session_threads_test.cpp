@@ -80,11 +80,20 @@ class SessionThreads : public testing::Test {
   const std::vector<TokenId> ids_ = heldout_ids(200);
 };
 
-/// Each thread waits inside of its step for the other one to be inside of its own.
+struct StepTimes final : StepObserver {
+  void step(const ObservedStep& step) override { times.push_back(step.time); }
+  void residency(const ResidencyEvent&, const TimeSpan&) override {}
+  std::vector<TimeSpan> times;
+};
+
+/// Each thread waits inside of its step for the other one to be inside of its own, and an observer is told of
+/// two steps that overlap.
 TEST_F(SessionThreads, StepsOnDifferentBackendsRunAtTheSameTime) {
   const SequenceId a = open_on("cpu"), b = open_on("other");
   Meeting meeting(2);
   bool met[2] = {false, false};
+  StepTimes observer;
+  session_->observe(&observer);
   const auto step = [&](SequenceId sequence, bool& found) {
     const SequenceTokens batch[] = {{sequence, std::span(ids_).first(3), Outputs::none}};
     session_->step(batch, [&](const Node& node, const Value&, const ConstTensor&) {
@@ -95,6 +104,9 @@ TEST_F(SessionThreads, StepsOnDifferentBackendsRunAtTheSameTime) {
   one.join();
   two.join();
   EXPECT_TRUE(met[0] && met[1]) << "one step waited for the other to end";
+  ASSERT_EQ(observer.times.size(), 2u);
+  EXPECT_LT(observer.times[1].begin_ms, observer.times[0].end_ms);
+  EXPECT_LT(observer.times[0].begin_ms, observer.times[1].end_ms);
 }
 
 TEST_F(SessionThreads, OneOnEachBackend) {
