@@ -60,8 +60,10 @@ struct LayerView {
 /// All memory is allocated by the constructor, so that a sequence once admitted cannot fail for want of it
 /// (budget.hpp has the rule and the proof).
 ///
-/// Not thread-safe: one thread at a time for a manager, its steps, and its backends. Neither copied nor
-/// moved, as steps point to it.
+/// Not thread-safe: one thread at a time for a manager, its verbs and the beginning and end of its steps, and
+/// one for each backend. The exception that lets steps be computed side by side: accessors of an open step
+/// (StateStep) may be called while another thread uses verbs of other sequences. Neither copied nor moved, as
+/// steps point to it.
 class StateManager {
  public:
   /// backends[i] may hold the state of as many layers of a sequence as capacities[i] says.

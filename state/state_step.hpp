@@ -30,7 +30,8 @@ class StateManager;
 ///
 /// Tensors and pages are views of the manager's memory, valid until the step is over.
 ///
-/// Move-only. REQUIRES: the manager outlives it. Not thread-safe, as its manager.
+/// Move-only. REQUIRES: the manager outlives it. Thread-safety: commit() and going without one as the
+/// manager's verbs; all else by one thread at a time, whatever others do with other sequences meanwhile.
 class StateStep {
  public:
   StateStep(StateStep&& other) noexcept;

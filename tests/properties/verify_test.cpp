@@ -153,6 +153,32 @@ TEST_P(VerifyTest, NothingHappensWhenADraftIsRefused) {
   EXPECT_TRUE(all_layers(session_.state(), sequence) == before);
 }
 
+TEST_P(VerifyTest, ALongerStepKeepsItsLastVersions) {
+  constexpr std::int64_t kKept = 4;
+  SessionOptions options = verify_options(GetParam());
+  options.kept_versions = kKept;
+  Session session(context_, tiny_model(), options);
+  for (std::int64_t back = 0; back < kKept; ++back) {
+    const SequenceId sequence = session.open();
+    const SequenceTokens step[] = {{sequence, std::span(ids_).first(kPrompt), Outputs::none, kKept}};
+    session.step(step);
+    const std::vector<VersionInfo> versions = session.versions(sequence);
+    ASSERT_EQ(std::ssize(versions), kKept);
+    session.rollback(sequence, versions[static_cast<std::size_t>(kKept - 1 - back)].number);
+    const std::size_t left = kPrompt - static_cast<std::size_t>(back);
+    ASSERT_EQ(session.tokens(sequence), static_cast<std::int64_t>(left));
+    const SequenceId plain = session.open();
+    session.feed(plain, std::span(ids_).first(left), Outputs::none);
+    const auto rest = std::span(ids_).subspan(left, 9);
+    const std::vector<float> expected = session.feed(plain, rest, Outputs::all);
+    const std::vector<float> found = session.feed(sequence, rest, Outputs::all);
+    expect_same({expected, all_layers(session.state(), plain)},
+                {found, all_layers(session.state(), sequence)}, std::to_string(back) + " tokens back");
+    session.close(sequence);
+    session.close(plain);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Placements, VerifyTest,
                          testing::Values("cpu", "cpu,other:0-3", "other,cpu:attention"),
                          [](const auto& info) { return test_name(info.param); });
