@@ -1,24 +1,14 @@
 #include "graph/generate.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <numeric>
 
 #include "core/error.hpp"
+#include "graph/stopwatch.hpp"
 
 namespace tandem {
 namespace {
-
-class Stopwatch {
- public:
-  double seconds() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-  }
-
- private:
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-};
 
 void check_prompt(const Session& session, SequenceId sequence, std::span<const TokenId> prompt) {
   if (prompt.empty()) fail(ErrorCode::invalid_argument, "the prompt is empty: expected at least one token");
@@ -90,7 +80,7 @@ Generated generate(Session& session, SequenceId sequence, std::span<const TokenI
   Generated result;
   const Stopwatch prefill;
   std::vector<float> logits = feed(session, sequence, prompt, options, options.interrupted);
-  result.prefill_seconds = prefill.seconds();
+  result.prefill_seconds = prefill.milliseconds() / 1000;
   const Stopwatch decode;
   while (static_cast<std::int64_t>(result.ids.size()) < options.max_new_tokens) {
     if (options.interrupted && options.interrupted()) {
@@ -113,7 +103,7 @@ Generated generate(Session& session, SequenceId sequence, std::span<const TokenI
     logits = feed(session, sequence, std::span(&id, 1), options, {});
     ++result.decode_steps;
   }
-  result.decode_seconds = decode.seconds();
+  result.decode_seconds = decode.milliseconds() / 1000;
   return result;
 }
 

@@ -15,6 +15,8 @@ namespace tandem {
 enum class Part : std::uint8_t { embedding, gdn, attention, mlp, head };
 inline constexpr int kParts = 5;
 std::string_view name(Part part);
+/// Whether a sequence has a state for this part of a layer.
+inline bool has_state(Part part) { return part == Part::gdn || part == Part::attention; }
 
 /// Layer number of what belongs to no layer.
 inline constexpr int kNoLayer = -1;

@@ -8,8 +8,6 @@
 namespace tandem {
 namespace {
 
-bool has_state(Part part) { return part == Part::gdn || part == Part::attention; }
-
 Piece piece_of(const PlanLine& line) {
   return line.layer == kNoLayer ? Piece(line.part) : Piece(line.layer, line.part);
 }

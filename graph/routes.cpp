@@ -6,8 +6,6 @@ namespace {
 /// More homes than anybody uses in turn; beyond that plans are made anew.
 constexpr std::size_t kKeptPlans = 64;
 
-bool has_state(Part part) { return part == Part::gdn || part == Part::attention; }
-
 }  // namespace
 
 int Routes::place(const PlanLine& line, const std::vector<int>& homes) const {

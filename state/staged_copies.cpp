@@ -8,7 +8,7 @@ namespace tandem {
 namespace {
 
 /// Pages are small, and an event for each would cost more than the copy.
-constexpr std::size_t kBatchBytes = std::size_t{4} << 20;
+constexpr std::size_t kStagingBytes = std::size_t{4} << 20;
 
 std::size_t staged_bytes(std::size_t bytes) {
   constexpr auto kStep = static_cast<std::size_t>(kStateAlignment);
@@ -28,7 +28,7 @@ Backend& staging_owner(std::span<const BlockCopy> copies) {
 }  // namespace
 
 void StagedCopies::allocate(std::span<const BlockCopy> copies) {
-  std::size_t bytes = kBatchBytes, all = 0;
+  std::size_t bytes = kStagingBytes, all = 0;
   for (const BlockCopy& copy : copies) {
     bytes = std::max(bytes, staged_bytes(copy.bytes));
     all += staged_bytes(copy.bytes);

@@ -11,7 +11,7 @@
 namespace tandem {
 namespace {
 
-constexpr std::size_t kTokens = 40;
+constexpr std::size_t kFaultTokens = 40;
 
 class CudaFaults : public testing::Test {
  protected:
@@ -45,7 +45,7 @@ class CudaFaults : public testing::Test {
 
   void expect_undisturbed(SequenceId sequence, Outcome& outcome, const std::string& what) {
     outcome.layers = all_layers(session_->state(), sequence);
-    expect_same(run_tokens(cpu_alone(), std::span(ids_).first(kTokens), {}), outcome, what);
+    expect_same(run_tokens(cpu_alone(), std::span(ids_).first(kFaultTokens), {}), outcome, what);
     session_->state().close(sequence);
     for (const StateUsage& usage : session_->state().usage()) EXPECT_EQ(usage.used_bytes, 0) << what;
   }
@@ -53,7 +53,7 @@ class CudaFaults : public testing::Test {
   std::shared_ptr<Faults> faults_;
   std::optional<Context> context_;
   std::unique_ptr<Session> session_;
-  const std::vector<TokenId> ids_ = heldout_ids(kTokens);
+  const std::vector<TokenId> ids_ = heldout_ids(kFaultTokens);
 };
 
 TEST_F(CudaFaults, ALostDeviceWithAMirrorGoesOnOnTheCpu) {
@@ -63,7 +63,7 @@ TEST_F(CudaFaults, ALostDeviceWithAMirrorGoesOnOnTheCpu) {
       faults_->arm(fmt::format("cuda:0/lost@token:{}", token));
       const SequenceId sequence = session_->open();
       Outcome outcome;
-      feed_to(sequence, kTokens, outcome);
+      feed_to(sequence, kFaultTokens, outcome);
       EXPECT_TRUE(session_->lost("cuda:0"));
       EXPECT_EQ(session_->state().homes(sequence), std::vector<int>(8, 0));
       expect_undisturbed(sequence, outcome, fmt::format("{}, lost at {}", place, token));
@@ -91,7 +91,7 @@ TEST_F(CudaFaults, FailedCallsLeaveEverythingAsItWas) {
     feed_to(sequence, 7, outcome);
     expect_error(ErrorCode::device_lost, "injected", [&] { feed(sequence, 7); });
     EXPECT_FALSE(session_->lost("cuda:0"));
-    feed_to(sequence, kTokens, outcome);
+    feed_to(sequence, kFaultTokens, outcome);
     EXPECT_EQ(session_->state().homes(sequence), session_->plan().state_home);
     expect_undisturbed(sequence, outcome, fault);
   }
@@ -113,7 +113,7 @@ TEST_F(CudaFaults, MemoryThatIsNotThereLeavesADeviceThatCanBeUsed) {
   session_ = std::make_unique<Session>(*context_, tiny_model(), options);
   const SequenceId sequence = session_->open();
   Outcome outcome;
-  feed_to(sequence, kTokens, outcome);
+  feed_to(sequence, kFaultTokens, outcome);
   expect_undisturbed(sequence, outcome, "after four refusals");
 }
 
