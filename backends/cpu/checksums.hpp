@@ -3,6 +3,7 @@
 #include <span>
 #include <vector>
 
+#include "backends/cpu/kernels.hpp"
 #include "core/checksum.hpp"
 #include "core/threads.hpp"
 
@@ -10,6 +11,6 @@ namespace tandem::cpu {
 
 /// Block checksums of ranges of host memory, by all threads at once. Throws Error(invalid_argument) as
 /// validate().
-std::vector<Checksum> checksums(std::span<const ByteRange> ranges, Threads& threads);
+std::vector<Checksum> checksums(std::span<const ByteRange> ranges, DigestKernel digest, Threads& threads);
 
 }  // namespace tandem::cpu

@@ -86,7 +86,7 @@ class CpuBackend final : public Backend {
   }
   void copy(void* to, const void* from, std::size_t bytes) override { std::memcpy(to, from, bytes); }
   std::unique_ptr<PendingChecksums> checksums(std::span<const ByteRange> ranges) override {
-    return finished_checksums(cpu::checksums(ranges, threads_));
+    return finished_checksums(cpu::checksums(ranges, chosen_->digest, threads_));
   }
   void synchronize() override {}
   Traffic traffic() const override { return traffic_; }

@@ -21,9 +21,13 @@ struct KernelTuple<std::variant<Args...>> {
   using type = std::tuple<Kernel<Args>...>;
 };
 
+/// tandem::piece_digest (core/checksum.hpp): writes the 16 bytes of the digest.
+using DigestKernel = void (*)(const void* piece, std::size_t bytes, unsigned char* digest);
+
 struct KernelSet {
   std::string_view name;
   KernelTuple<Op>::type kernels;  ///< one for each alternative of Op, in its order
+  DigestKernel digest;
 };
 
 /// The definition.

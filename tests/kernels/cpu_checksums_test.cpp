@@ -15,5 +15,17 @@ TEST_P(CpuChecksums, AreTheDefinitions) {
 }
 INSTANTIATE_TEST_SUITE_P(Threads, CpuChecksums, testing::Values(1, 2, 3, 8));
 
+TEST(CpuChecksumVariants, AreTheDefinitions) {
+  const auto backend = make_cpu_backend({.name = "cpu", .threads = 2, .variant = ""});
+  int variants = 0;
+  for (const KernelInfo& row : backend->kernels()) {
+    if (row.op != OpKind::linear || !row.usable) continue;
+    backend->force_variant(row.variant);
+    expect_block_checksums(*backend);
+    ++variants;
+  }
+  EXPECT_GE(variants, 2);
+}
+
 }  // namespace
 }  // namespace tandem::test

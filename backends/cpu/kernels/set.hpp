@@ -21,4 +21,6 @@ void kv_append(const KvAppend& op, std::int64_t begin, std::int64_t end);
 void attention(const Attention& op, std::int64_t begin, std::int64_t end);
 void sigmoid_gate(const SigmoidGate& op, std::int64_t begin, std::int64_t end);
 
+void piece_digest(const void* piece, std::size_t bytes, unsigned char* digest);
+
 }  // namespace tandem::cpu::TANDEM_ISA

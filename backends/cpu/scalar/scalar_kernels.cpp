@@ -6,6 +6,7 @@
 #include "backends/cpu/pages.hpp"
 #include "backends/cpu/scalar/attention.hpp"
 #include "backends/cpu/scalar/gdn_step.hpp"
+#include "core/checksum.hpp"
 #include "core/reduce.hpp"
 
 /// The definition of every operator over a batch: the functions of one token (gdn_step.hpp, attention.hpp),
@@ -165,11 +166,18 @@ void sigmoid_gate(const SigmoidGate& op, std::int64_t begin, std::int64_t end) {
   }
 }
 
+/// core/'s own, which is the definition.
+void digest(const void* piece, std::size_t bytes, unsigned char* digest) {
+  const PieceDigest result = piece_digest({static_cast<const std::byte*>(piece), bytes});
+  std::memcpy(digest, result.data(), result.size());
+}
+
 }  // namespace
 
 const KernelSet kScalarKernels = {
     "scalar",
     {embed, gather_rows, rms_norm, linear, silu_mul, gdn_gates, gdn_conv, gdn_qk_norm, gdn_delta,
-     gdn_gated_norm, head_norm_rope, kv_append, attention, sigmoid_gate}};
+     gdn_gated_norm, head_norm_rope, kv_append, attention, sigmoid_gate},
+    digest};
 
 }  // namespace tandem::cpu
