@@ -37,7 +37,7 @@ OWNERS = {
     "CLI/": ("tools/",),
     "pcre2.h": ("core/text/",),
     "utf8proc.h": ("core/text/",),
-    "xxhash.h": ("core/", "state/", "graph/", "tests/"),
+    "xxhash.h": ("core/", "state/", "graph/", "tests/", "backends/cpu/kernels/digest.cpp"),
     "tbb/": ("core/threads.cpp",),
     "oneapi/": ("core/threads.cpp",),
     "Eigen/": ("backends/reference/", "tests/"),
