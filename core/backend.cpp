@@ -71,4 +71,10 @@ std::unique_ptr<PendingChecksums> Backend::checksums(std::span<const ByteRange> 
 
 std::unique_ptr<Event> Backend::record() { return std::make_unique<HostEvent>(); }
 
+Backend& staging_owner(std::span<Backend* const> backends) {
+  const auto device =
+      std::find_if(backends.begin(), backends.end(), [](const Backend* b) { return !b->info().host_memory; });
+  return device == backends.end() ? *backends.front() : **device;
+}
+
 }  // namespace tandem

@@ -162,4 +162,8 @@ class Backend {
   virtual void force_variant(std::string_view variant) = 0;
 };
 
+/// Whom to ask for staging memory that all of these reach: the first one with memory of its own, as it can
+/// pin it, or the first of all. REQUIRES: at least one.
+Backend& staging_owner(std::span<Backend* const> backends);
+
 }  // namespace tandem

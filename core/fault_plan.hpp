@@ -22,7 +22,7 @@ enum class FaultKind : std::uint8_t {
 /// Calls of a backend as faults count them.
 enum class FaultCall : std::uint8_t {
   any,     ///< all of those below
-  launch,  ///< submit
+  launch,  ///< submit, checksums
   alloc,   ///< allocate, allocate_staging, load, generate
   upload,  ///< as the next four: the function of that name
   download,
@@ -48,15 +48,16 @@ struct Fault {
   bool operator==(const Fault&) const = default;
 };
 
+// clang-format off
 /// The text form, for command lines and messages:
 ///
 ///     faults  =  fault { "," fault }
 ///     fault   =  [ BACKEND "/" ] what          BACKEND as in placements: cpu, cuda:0
 ///     what    =  ( "launch" | "alloc" | "lost" ) "@" when
 ///             |  "fail@" CALL ":" when
-///             |  "flip@" ( "upload" | "download" | "send" | "receive" ) ":" when [ ":byte=" N ] [ ":bit=" N
-///             ] |  "delay@" ( those | "copy" ) ":" when ":ms=" NUMBER |  "miss@" LAYER ":" TOKEN  |
-///             "kill@rename"          these two without a BACKEND
+///             |  "flip@" ( "upload" | "download" | "send" | "receive" ) ":" when [ ":byte=" N ] [ ":bit=" N ]
+///             |  "delay@" ( those | "copy" ) ":" when ":ms=" NUMBER
+///             |  "miss@" LAYER ":" TOKEN  |  "kill@rename"          these two without a BACKEND
 ///     when    =  N                             the N-th such call, from 1 on
 ///             |  "token:" T                    the first one in or after the step that computes token T
 ///
@@ -64,6 +65,7 @@ struct Fault {
 /// kind. Examples: launch@12, cuda:0/lost@token:7, flip@send:2:byte=100:bit=3, delay@receive:1:ms=5.
 ///
 /// Throws Error(invalid_argument) that quotes the fault and says what was expected.
+// clang-format on
 std::vector<Fault> parse_faults(std::string_view text);
 
 /// In the text form. parse_faults(to_string(f)) is {f}.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <set>
 
 #include "core/error.hpp"
 #include "graph/rope.hpp"
@@ -98,28 +97,27 @@ Executor::Executor(const Model& model, const Plan& plan, std::vector<Backend*> b
   make_staging();
 }
 
+/// Reads a second time what has just been copied, if that was asked for.
+void Executor::require_same(Backend& backend, const void* there, const void* here, std::size_t bytes,
+                            std::string_view way) const {
+  if (!verify_) return;
+  std::vector<std::byte> again(bytes);
+  backend.download(again.data(), there, bytes);
+  if (std::memcmp(again.data(), here, bytes) == 0) return;
+  fail(ErrorCode::mismatch, "{}: {} bytes changed on their way {} (nothing was committed)",
+       backend.info().name, bytes, way);
+}
+
 void Executor::upload(int backend, void* to, const void* from, std::size_t bytes) const {
   Backend& target = *backends_[static_cast<std::size_t>(backend)];
   target.upload(to, from, bytes);
-  if (!verify_) return;
-  std::vector<std::byte> arrived(bytes);
-  target.download(arrived.data(), to, bytes);
-  if (std::memcmp(arrived.data(), from, bytes) != 0) {
-    fail(ErrorCode::mismatch, "{}: {} bytes changed on their way there (nothing was committed)",
-         target.info().name, bytes);
-  }
+  require_same(target, to, from, bytes, "there");
 }
 
 void Executor::download(int backend, void* to, const void* from, std::size_t bytes) const {
   Backend& source = *backends_[static_cast<std::size_t>(backend)];
   source.download(to, from, bytes);
-  if (!verify_) return;
-  std::vector<std::byte> again(bytes);
-  source.download(again.data(), from, bytes);
-  if (std::memcmp(again.data(), to, bytes) != 0) {
-    fail(ErrorCode::mismatch, "{}: {} bytes changed on their way to the host (nothing was committed)",
-         source.info().name, bytes);
-  }
+  require_same(source, from, to, bytes, "to the host");
 }
 
 void Executor::upload_real(int backend, void* to, std::span<const double> values) const {
@@ -192,9 +190,7 @@ void Executor::make_staging() {
   }
   entrances_.resize(backends_.size());
   if (bytes == 0) return;
-  const auto device = std::find_if(backends_.begin(), backends_.end(),
-                                   [](const Backend* b) { return !b->info().host_memory; });
-  Backend& owner = device == backends_.end() ? *backends_.front() : **device;
+  Backend& owner = staging_owner(backends_);
   for (Entrance& entrance : entrances_) {
     for (Staging& staging : entrance.staging)
       staging.memory = owner.allocate_staging(static_cast<std::size_t>(bytes));

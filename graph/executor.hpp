@@ -94,6 +94,8 @@ class Executor {
 
   void upload_input(const Plan& plan, const InputData& input) const;
   void upload_real(int backend, void* to, std::span<const double> values) const;
+  void require_same(Backend& backend, const void* there, const void* here, std::size_t bytes,
+                    std::string_view way) const;
   void upload(int backend, void* to, const void* from, std::size_t bytes) const;
   void download(int backend, void* to, const void* from, std::size_t bytes) const;
   void require_arrived(const Crossing& crossing, const Tensor& from, const Tensor& to) const;

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "core/error.hpp"
-#include "graph/stopwatch.hpp"
+#include "core/stopwatch.hpp"
 
 namespace tandem {
 namespace {
@@ -37,25 +37,8 @@ std::vector<float> feed(Session& session, SequenceId sequence, std::span<const T
 
 /// -log softmax(logits)[target], in double.
 double negative_log_likelihood(std::span<const float> logits, TokenId target) {
-  const double highest = *std::max_element(logits.begin(), logits.end());
-  double sum = 0;
-  for (float logit : logits) sum += std::exp(static_cast<double>(logit) - highest);
-  return std::log(sum) + highest - static_cast<double>(logits[static_cast<std::size_t>(target)]);
+  return log_sum_exp(logits) - static_cast<double>(logits[static_cast<std::size_t>(target)]);
 }
-
-/// Closes a sequence whatever happens.
-class ScopedSequence {
- public:
-  explicit ScopedSequence(Session& session) : session_(session), id_(session.open()) {}
-  ~ScopedSequence() { session_.close(id_); }
-  ScopedSequence(const ScopedSequence&) = delete;
-  ScopedSequence& operator=(const ScopedSequence&) = delete;
-  SequenceId id() const { return id_; }
-
- private:
-  Session& session_;
-  SequenceId id_;
-};
 
 }  // namespace
 

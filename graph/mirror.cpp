@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/error.hpp"
-#include "graph/stopwatch.hpp"
+#include "core/stopwatch.hpp"
 
 namespace tandem {
 

@@ -5,9 +5,9 @@
 #include <numeric>
 
 #include "core/error.hpp"
+#include "core/stopwatch.hpp"
 #include "graph/replay.hpp"
 #include "graph/step_recorder.hpp"
-#include "graph/stopwatch.hpp"
 #include "state/unsafe_restart.hpp"
 
 namespace tandem {
@@ -171,7 +171,7 @@ void Misses::note_migration(SequenceId sequence, std::int64_t tokens, const Migr
 void Misses::note(ResidencyEvent event) {
   if (events_.size() == kEvents) events_.pop_front();
   events_.push_back(std::move(event));
-  if (observation_ != nullptr) observation_->residency(events_.back());
+  if (watch_ != nullptr) watch_->residency(events_.back());
 }
 
 }  // namespace tandem

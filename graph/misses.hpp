@@ -48,8 +48,8 @@ class Misses {
   /// Anything else that happened to where state and weights are.
   void note(ResidencyEvent event);
 
-  /// From now on every event is told; null: no longer. The observation outlives its time here.
-  void observe(Observation* observation) { observation_ = observation; }
+  /// From now on every event is told; null: no longer. The watch outlives its time here.
+  void observe(StepWatch* watch) { watch_ = watch; }
 
   /// The last kEvents of them, oldest first.
   const std::deque<ResidencyEvent>& events() const { return events_; }
@@ -83,7 +83,7 @@ class Misses {
   std::vector<std::vector<bool>> held_;  ///< by backend and layer: the weights of its stateful part
   std::uint64_t held_when_ = 0;          ///< Residents::changes() of that
   std::deque<ResidencyEvent> events_;
-  Observation* observation_ = nullptr;  ///< null: nobody watches
+  StepWatch* watch_ = nullptr;  ///< null: nobody watches
 };
 
 }  // namespace tandem

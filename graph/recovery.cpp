@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "core/stopwatch.hpp"
 #include "graph/replay.hpp"
-#include "graph/stopwatch.hpp"
 
 namespace tandem {
 namespace {

@@ -64,6 +64,13 @@ void validate(const SamplingOptions& options) {
   }
 }
 
+double log_sum_exp(std::span<const float> logits) {
+  const double highest = *std::max_element(logits.begin(), logits.end());
+  double sum = 0;
+  for (float logit : logits) sum += std::exp(static_cast<double>(logit) - highest);
+  return std::log(sum) + highest;
+}
+
 TokenId choose_greedily(std::span<const float> logits) {
   require_numbers(logits);
   return static_cast<TokenId>(std::max_element(logits.begin(), logits.end()) - logits.begin());

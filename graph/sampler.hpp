@@ -18,6 +18,9 @@ struct SamplingOptions {
 /// top_p outside (0, 1].
 void validate(const SamplingOptions& options);
 
+/// log sum exp of logits, in double: a logit less this is the log of its probability. REQUIRES: at least one.
+double log_sum_exp(std::span<const float> logits);
+
 /// The highest logit, the lowest index among equals. Throws Error(corrupt) when a logit is NaN: weights or
 /// state are damaged.
 TokenId choose_greedily(std::span<const float> logits);

@@ -162,7 +162,7 @@ std::vector<bool> Scheduler::uses(std::span<const SequenceTokens> batch) {
 }
 
 std::unique_ptr<StepRecorder> Scheduler::begin_record(std::span<const SequenceTokens> batch) const {
-  auto recorder = std::make_unique<StepRecorder>(*observation_);
+  auto recorder = std::make_unique<StepRecorder>(*watch_);
   for (const SequenceTokens& sequence : batch) {
     recorder->add_sequence(sequence.sequence, std::ssize(sequence.tokens), output_count(sequence));
   }
@@ -182,7 +182,7 @@ OpenBatch Scheduler::begin(std::span<const SequenceTokens> batch) {
     history_.reserve(sequence.sequence, open.steps_.back().position() + tokens);
   }
   open.logits_.resize(batch.size());
-  if (observation_ != nullptr) open.recorder_ = begin_record(batch);
+  if (watch_ != nullptr) open.recorder_ = begin_record(batch);
   return open;
 }
 

@@ -102,8 +102,8 @@ class Scheduler {
   /// Throws Error(not_resident) when a step of this sequence, its logits included, would be refused now.
   void require_resident(SequenceId sequence);
 
-  /// From now on every step is recorded; null: no longer. The observation outlives its time here.
-  void observe(Observation* observation) { observation_ = observation; }
+  /// From now on every step is recorded; null: no longer. The watch outlives its time here.
+  void observe(StepWatch* watch) { watch_ = watch; }
 
   const StepLimits& limits() const { return executor_.limits(); }
   std::int64_t vocab_size() const { return vocab_size_; }
@@ -127,7 +127,7 @@ class Scheduler {
   TokenHistory history_;
   ValueId ids_, positions_, output_rows_, logits_;
   std::int64_t vocab_size_;
-  Observation* observation_ = nullptr;  ///< null: nobody watches
+  StepWatch* watch_ = nullptr;  ///< null: nobody watches
 };
 
 }  // namespace tandem

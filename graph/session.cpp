@@ -14,13 +14,6 @@ bool covers(const std::vector<bool>& held, const std::vector<bool>& needed) {
   return true;
 }
 
-/// Page-locked by a device, if there is one.
-Backend& mirror_memory(const std::vector<Backend*>& backends) {
-  const auto device =
-      std::find_if(backends.begin(), backends.end(), [](const Backend* b) { return !b->info().host_memory; });
-  return device == backends.end() ? *backends.front() : **device;
-}
-
 }  // namespace
 
 Session::Session(const Context& context, std::shared_ptr<const Model> model, const SessionOptions& options)
@@ -39,7 +32,7 @@ Session::Session(const Context& context, std::shared_ptr<const Model> model, con
   faults_ = options.faults;
   misses_ = std::make_unique<Misses>(plan(), *residents_, *state_, *scheduler_, faults_.get());
   mirror_ = std::make_unique<Mirror>(MirrorOptions{options.mirror_every, options.verify_transfers}, *state_,
-                                     mirror_memory(backends), *misses_);
+                                     staging_owner(backends), *misses_);
   recovery_ = std::make_unique<Recovery>(plan(), backends, *residents_, *state_, *scheduler_, *executor_,
                                          *misses_, *mirror_);
   if (options.verify_transfers) executor_->verify_transfers();
@@ -72,13 +65,13 @@ bool Session::lost(std::string_view backend) const {
 
 void Session::observe(StepObserver* observer) {
   const Exclusive exclusive = this->exclusive();
-  std::unique_ptr<Observation> observation;
+  std::unique_ptr<StepWatch> watch;
   if (observer != nullptr) {
-    observation = std::make_unique<Observation>(*observer, model_->graph(), planned_.backends, *state_);
+    watch = std::make_unique<StepWatch>(*observer, model_->graph(), planned_.backends, *state_);
   }
-  scheduler_->observe(observation.get());
-  misses_->observe(observation.get());
-  observation_ = std::move(observation);
+  scheduler_->observe(watch.get());
+  misses_->observe(watch.get());
+  watch_ = std::move(watch);
 }
 
 /// Blocks that are poisoned are written when they are given back.

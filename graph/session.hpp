@@ -145,10 +145,25 @@ class Session {
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<Scheduler> scheduler_;
   std::unique_ptr<Misses> misses_;
-  std::unique_ptr<Observation> observation_;  ///< null: nobody watches
+  std::unique_ptr<StepWatch> watch_;  ///< null: nobody watches
   std::unique_ptr<Mirror> mirror_;
   std::unique_ptr<Recovery> recovery_;
   std::shared_ptr<Faults> faults_;
+};
+
+/// A sequence of a session that is closed whatever happens. The session outlives it.
+class ScopedSequence {
+ public:
+  explicit ScopedSequence(Session& session, MissPolicy policy = MissPolicy::refuse)
+      : session_(session), id_(session.open(policy)) {}
+  ~ScopedSequence() { session_.close(id_); }
+  ScopedSequence(const ScopedSequence&) = delete;
+  ScopedSequence& operator=(const ScopedSequence&) = delete;
+  SequenceId id() const { return id_; }
+
+ private:
+  Session& session_;
+  SequenceId id_;
 };
 
 }  // namespace tandem

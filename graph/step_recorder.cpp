@@ -6,45 +6,39 @@
 
 namespace tandem {
 
-double Observation::now_ms() const {
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start_).count();
-}
-
-void Observation::residency(const ResidencyEvent& event) {
+void StepWatch::residency(const ResidencyEvent& event) {
   const double end_ms = now_ms();
   observer_.residency(event, {end_ms - event.milliseconds, end_ms});
 }
 
-StepRecorder::StepRecorder(Observation& observation) : observation_(observation) {
-  step_.time.begin_ms = now_ms();
-}
+StepRecorder::StepRecorder(StepWatch& watch) : watch_(watch) { step_.time.begin_ms = now_ms(); }
 
 void StepRecorder::add_sequence(SequenceId id, std::int64_t tokens, std::int64_t outputs) {
   ObservedSequence sequence;
   sequence.sequence = id;
-  sequence.position = observation_.state_.tokens(id);
+  sequence.position = watch_.state_.tokens(id);
   sequence.tokens = tokens;
   sequence.outputs = outputs;
-  sequence.version_read = observation_.state_.versions(id).back().number;
-  sequence.homes = observation_.state_.homes(id);
+  sequence.version_read = watch_.state_.versions(id).back().number;
+  sequence.homes = watch_.state_.homes(id);
   step_.sequences.push_back(std::move(sequence));
 }
 
 void StepRecorder::add_checksums(ObservedSequence& sequence) const {
   for (int layer = 0; layer < static_cast<int>(sequence.homes.size()); ++layer) {
-    sequence.checksums.push_back(checksum(export_layer(observation_.state_, sequence.sequence, layer)));
+    sequence.checksums.push_back(checksum(export_layer(watch_.state_, sequence.sequence, layer)));
   }
 }
 
 void StepRecorder::end_step() {
-  step_.number = observation_.committed_++;
+  step_.number = watch_.committed_++;
   step_.time.end_ms = now_ms();
   for (ObservedSequence& sequence : step_.sequences) {
-    sequence.accepted = observation_.state_.tokens(sequence.sequence) - sequence.position;
-    sequence.version_written = observation_.state_.versions(sequence.sequence).back().number;
-    if (observation_.observer_.wants_checksums()) add_checksums(sequence);
+    sequence.accepted = watch_.state_.tokens(sequence.sequence) - sequence.position;
+    sequence.version_written = watch_.state_.versions(sequence.sequence).back().number;
+    if (watch_.observer_.wants_checksums()) add_checksums(sequence);
   }
-  observation_.observer_.step(step_);
+  watch_.observer_.step(step_);
 }
 
 void StepRecorder::begin_run(const Plan& plan, std::span<const SequenceRows> sequences) {
@@ -57,7 +51,7 @@ void StepRecorder::begin_run(const Plan& plan, std::span<const SequenceRows> seq
                                     [&](auto& s) { return s.sequence == rows.state->sequence(); });
     run_.sequences.push_back(static_cast<std::size_t>(found - step_.sequences.begin()));
   }
-  const std::vector<Backend*>& backends = observation_.backends_;
+  const std::vector<Backend*>& backends = watch_.backends_;
   run_begin_ms_.assign(backends.size(), 0);
   run_begin_.clear();
   for (std::size_t b = 0; b < backends.size(); ++b) {
@@ -83,7 +77,7 @@ void StepRecorder::end_nodes() {
 }
 
 void StepRecorder::crossed(const Crossing& crossing, std::int64_t bytes, Marks received, Marks sent) {
-  const Value& value = observation_.graph_.value(crossing.value);
+  const Value& value = watch_.graph_.value(crossing.value);
   ObservedTransfer transfer;
   transfer.value = value.name;
   transfer.layer = node_->layer;

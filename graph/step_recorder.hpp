@@ -1,12 +1,12 @@
 #pragma once
 
-#include <chrono>
 #include <memory>
 #include <span>
 #include <string_view>
 #include <vector>
 
 #include "core/backend.hpp"
+#include "core/stopwatch.hpp"
 #include "graph/executor.hpp"
 #include "graph/step_observer.hpp"
 #include "state/state_manager.hpp"
@@ -17,13 +17,13 @@ namespace tandem {
 ///
 /// Not thread-safe but for now_ms(): whoever begins and ends steps does so one after the other, as their
 /// scheduler's thread-safety asks. Observer, graph, backends and state outlive it.
-class Observation {
+class StepWatch {
  public:
-  Observation(StepObserver& observer, const Graph& graph, std::vector<Backend*> backends,
-              const StateManager& state)
+  StepWatch(StepObserver& observer, const Graph& graph, std::vector<Backend*> backends,
+            const StateManager& state)
       : observer_(observer), graph_(graph), backends_(std::move(backends)), state_(state) {}
 
-  double now_ms() const;
+  double now_ms() const { return since_begin_.milliseconds(); }
   /// This has happened just now.
   void residency(const ResidencyEvent& event);
 
@@ -34,7 +34,7 @@ class Observation {
   const Graph& graph_;
   std::vector<Backend*> backends_;
   const StateManager& state_;
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  Stopwatch since_begin_;
   std::int64_t committed_ = 0;
 };
 
@@ -42,13 +42,13 @@ class Observation {
 /// the order of a backend's work (Backend::record) and waits for nothing, so that what is computed, and in
 /// which order, is the same with and without it. One that goes without end_step() leaves no trace.
 ///
-/// Steps that run at the same time have a recorder each. Not thread-safe. The observation outlives it.
+/// Steps that run at the same time have a recorder each. Not thread-safe. The watch outlives it.
 class StepRecorder {
  public:
   /// A step begins.
-  explicit StepRecorder(Observation& observation);
+  explicit StepRecorder(StepWatch& watch);
 
-  double now_ms() const { return observation_.now_ms(); }
+  double now_ms() const { return watch_.now_ms(); }
 
   /// The scheduler: the step is of these sequences; it has been committed.
   void add_sequence(SequenceId sequence, std::int64_t tokens, std::int64_t outputs);
@@ -80,11 +80,11 @@ class StepRecorder {
     Marks received, sent;
   };
 
-  Backend& at(int backend) const { return *observation_.backends_[static_cast<std::size_t>(backend)]; }
+  Backend& at(int backend) const { return *watch_.backends_[static_cast<std::size_t>(backend)]; }
   TimeSpan resolve(int backend, const Marks& marks) const;
   void add_checksums(ObservedSequence& sequence) const;
 
-  Observation& observation_;
+  StepWatch& watch_;
   ObservedStep step_;
   ObservedRun run_;
   const Node* node_ = nullptr;  ///< the next one, or the one that was submitted last

@@ -1,11 +1,11 @@
 #include "state/migration.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <tuple>
 
 #include "core/error.hpp"
+#include "core/stopwatch.hpp"
 #include "state/block_transfer.hpp"
 
 namespace tandem {
@@ -218,7 +218,7 @@ void Migration::commit() noexcept {
 }
 
 MigrationReport migrate(StateManager& manager, std::span<const Move> moves) {
-  const auto start = std::chrono::steady_clock::now();
+  const Stopwatch clock;
   Migration migration(manager);
   migration.plan(moves);
   try {
@@ -230,8 +230,7 @@ MigrationReport migrate(StateManager& manager, std::span<const Move> moves) {
                 fmt::format("migration of {}: {} (nothing was moved)", migration.what(), error.what()));
   }
   migration.commit();
-  migration.report().milliseconds =
-      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  migration.report().milliseconds = clock.milliseconds();
   return std::move(migration.report());
 }
 

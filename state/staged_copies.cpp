@@ -15,16 +15,6 @@ std::size_t staged_bytes(std::size_t bytes) {
   return (bytes + kStep - 1) / kStep * kStep;
 }
 
-/// The first device, as it can pin memory for all.
-Backend& staging_owner(std::span<const BlockCopy> copies) {
-  for (const BlockCopy& copy : copies) {
-    for (Backend* backend : {copy.from, copy.to}) {
-      if (!backend->info().host_memory) return *backend;
-    }
-  }
-  return *copies.front().from;
-}
-
 }  // namespace
 
 void StagedCopies::allocate(std::span<const BlockCopy> copies) {
@@ -33,8 +23,10 @@ void StagedCopies::allocate(std::span<const BlockCopy> copies) {
     bytes = std::max(bytes, staged_bytes(copy.bytes));
     all += staged_bytes(copy.bytes);
   }
+  std::vector<Backend*> backends;
+  for (const BlockCopy& copy : copies) backends.insert(backends.end(), {copy.from, copy.to});
   for (Staging& staging : staging_) {
-    staging.memory = staging_owner(copies).allocate_staging(std::min(bytes, all));
+    staging.memory = staging_owner(backends).allocate_staging(std::min(bytes, all));
   }
 }
 

@@ -1,6 +1,9 @@
 #include "state/migration.hpp"
 
-#include "tests/state/faulty_backend.hpp"
+#include <fmt/format.h>
+
+#include "backends/faulty/faulty_backend.hpp"
+#include "core/faults.hpp"
 #include "tests/state/state_fixture.hpp"
 
 namespace tandem::testing {
@@ -22,12 +25,18 @@ Checksum checksum_of_blocks(const StateManager& manager, const LayerView& view) 
   return join_checksums(checksums);
 }
 
+std::unique_ptr<FakeBackend> fake(const char* name, bool is_host) {
+  auto backend = std::make_unique<FakeBackend>(name);
+  if (!is_host) backend->become_device();
+  return backend;
+}
+
 /// Two backends with room for everything, devices if nothing else is said. Layers r r k r k, pages of 4
 /// tokens, 3 kept versions.
 class MigrationTest : public ::testing::Test {
  protected:
   explicit MigrationTest(bool near_is_host = false, bool far_is_host = false)
-      : near("near", near_is_host), far("far", far_is_host) {}
+      : near_memory(fake("near", near_is_host)), far_memory(fake("far", far_is_host)) {}
 
   static constexpr StateBudget kBudget{.sequences = 3, .context_tokens = 20, .kept_versions = 3};
   static constexpr int kLayers = 5;
@@ -47,10 +56,18 @@ class MigrationTest : public ::testing::Test {
     return versions;
   }
 
-  FaultyBackend near;
-  FaultyBackend far;
-  StateManager manager{
-      small_geometry(), {&near, &far}, {all_layers(small_geometry()), all_layers(small_geometry())}, kBudget};
+  std::int64_t calls() const { return faults->calls("near") + faults->calls("far"); }
+
+  std::shared_ptr<Faults> faults = std::make_shared<Faults>();
+  std::unique_ptr<FakeBackend> near_memory, far_memory;
+  FakeBackend& near_fake = *near_memory;
+  FakeBackend& far_fake = *far_memory;
+  std::unique_ptr<Backend> near = make_faulty_backend(std::move(near_memory), faults);
+  std::unique_ptr<Backend> far = make_faulty_backend(std::move(far_memory), faults);
+  StateManager manager{small_geometry(),
+                       {near.get(), far.get()},
+                       {all_layers(small_geometry()), all_layers(small_geometry())},
+                       kBudget};
 };
 
 TEST_F(MigrationTest, ALayerArrivesWithAllItsVersions) {
@@ -85,10 +102,9 @@ TEST_F(MigrationTest, ALayerArrivesWithAllItsVersions) {
 }
 
 TEST(MigrationMemory, WhatCannotMoveIsNotPageLocked) {
-  FaultyBackend host("host", true);
-  FaultyBackend device("device");
+  const std::unique_ptr<FakeBackend> host = fake("host", true), device = fake("device", false);
   const auto staging_of = [&](LayerCapacity here, LayerCapacity there) {
-    const StateManager manager(small_geometry(), {&host, &device}, {here, there}, {1, 20, 1});
+    const StateManager manager(small_geometry(), {host.get(), device.get()}, {here, there}, {1, 20, 1});
     EXPECT_EQ(manager.usage()[0].reserved_bytes, pool_sizes(small_geometry(), here, manager.budget()).bytes);
     return FakeBackend::staging_bytes();
   };
@@ -123,9 +139,9 @@ TEST_F(MigrationTest, LifeGoesOnThere) {
 TEST_F(MigrationTest, WhatIsThereAlreadyStays) {
   const SequenceId id = open();
   migrate(manager, {id, 1, {1, 2}});
-  const int calls = near.calls() + far.calls();
+  const std::int64_t before_calls = calls();
   EXPECT_TRUE(migrate(manager, {id, 1, {1, 2, 2}}).layers.empty());
-  EXPECT_EQ(near.calls() + far.calls(), calls);
+  EXPECT_EQ(calls(), before_calls);
   EXPECT_EQ(migrate(manager, {id, 1, {}}).layers.size(), 3u);
 }
 
@@ -182,7 +198,7 @@ TEST_F(MigrationTest, WhatHasNoMeaningIsRefused) {
 }
 
 TEST_F(MigrationTest, WithoutRoomNothingMoves) {
-  StateManager narrow(small_geometry(), {&near, &far}, {{3, 2}, {2, 1}}, kBudget);
+  StateManager narrow(small_geometry(), {near.get(), far.get()}, {{3, 2}, {2, 1}}, kBudget);
   const SequenceId id = narrow.open({Residency::per_layer, std::vector<int>(kLayers, 0)});
   advance(narrow, id, kThreeTokens);
   const auto usage = narrow.usage();
@@ -209,15 +225,18 @@ class MigrationOn : public MigrationTest, public ::testing::WithParamInterface<S
 
   bool direct() const { return GetParam().near_is_host || GetParam().far_is_host; }
   std::uint64_t allocated() const {
-    return near.allocated_bytes() + far.allocated_bytes() + FakeBackend::staging_bytes();
+    return near_fake.allocated_bytes() + far_fake.allocated_bytes() + FakeBackend::staging_bytes();
   }
-  /// What a backend carries when a sequence moves.
-  int transfers_of(const FaultyBackend& backend, SequenceId id) {
+  /// How often a backend is asked to send, or to receive, when a sequence moves.
+  std::int64_t calls_of(std::string_view backend, FaultCall call, SequenceId id) {
     const SequenceId copy = manager.fork(id);
-    const int before = backend.transfers();
+    const std::int64_t before = faults->calls(backend, call);
     migrate(manager, {copy, 1, {}});
     manager.close(copy);
-    return backend.transfers() - before;
+    return faults->calls(backend, call) - before;
+  }
+  std::int64_t transfers_of(std::string_view backend, SequenceId id) {
+    return calls_of(backend, FaultCall::send, id) + calls_of(backend, FaultCall::receive, id);
   }
 };
 INSTANTIATE_TEST_SUITE_P(Sides, MigrationOn,
@@ -246,18 +265,19 @@ TEST_P(MigrationOn, ABlockOfTheHostIsCarriedOnce) {
   const std::uint64_t staging = FakeBackend::staging_bytes();
   const Sides sides = GetParam();
   EXPECT_EQ(staging > 0, sides.near_is_host != sides.far_is_host) << "pools that a device reaches";
-  EXPECT_EQ(transfers_of(near, id), sides.near_is_host ? 0 : 10);
-  EXPECT_EQ(transfers_of(far, id), sides.near_is_host || !sides.far_is_host ? 10 : 0);
+  EXPECT_EQ(transfers_of("near", id), sides.near_is_host ? 0 : 10);
+  EXPECT_EQ(transfers_of("far", id), sides.near_is_host || !sides.far_is_host ? 10 : 0);
   EXPECT_EQ(FakeBackend::staging_bytes(), staging);
 }
 
 TEST_P(MigrationOn, WithoutPageLockedMemoryItTakesTheDetour) {
-  near.fail_after(0);  // a page-locked pool, if one is asked for
-  far.fail_after(0);
-  StateManager detour(small_geometry(), {&near, &far},
+  // A page-locked pool, if one is asked for: after the device's own two when that comes first.
+  const Sides sides = GetParam();
+  if (sides.near_is_host && !sides.far_is_host) faults->arm("far/fail@alloc:1");
+  if (!sides.near_is_host && sides.far_is_host) faults->arm("near/fail@alloc:3");
+  StateManager detour(small_geometry(), {near.get(), far.get()},
                       {all_layers(small_geometry()), all_layers(small_geometry())}, kBudget);
-  near.fail_after(-1);
-  far.fail_after(-1);
+  ASSERT_EQ(faults->armed(), 0u);
   for (int home : {0, 1}) {
     const SequenceId id = detour.open({Residency::per_layer, std::vector<int>(kLayers, home)});
     advance(detour, id, kThreeTokens);
@@ -274,25 +294,24 @@ TEST_P(MigrationOn, EveryCallMayFailAndNothingHasHappened) {
   const auto before = everything(id);
   const auto usage = manager.usage();
   const std::uint64_t memory = allocated();
-  int calls[2];
+  std::int64_t calls[2];
   {
     const SequenceId copy = manager.fork(id);
-    const int start[] = {near.calls(), far.calls()};
+    const std::int64_t start[] = {faults->calls("near"), faults->calls("far")};
     migrate(manager, {copy, 1, {}});
-    calls[0] = near.calls() - start[0];
-    calls[1] = far.calls() - start[1];
+    calls[0] = faults->calls("near") - start[0];
+    calls[1] = faults->calls("far") - start[1];
     manager.close(copy);
   }
   EXPECT_GT(calls[0] + calls[1], direct() ? 12 : 20);  // blocks, checksums, marks, staging memory
   for (int b = 0; b < 2; ++b) {
-    FaultyBackend& failing = b == 0 ? near : far;
-    for (int successes = 0; successes < calls[b]; ++successes) {
-      failing.fail_after(successes);
+    for (std::int64_t call = 1; call <= calls[b]; ++call) {
+      faults->arm(fmt::format("{}/fail@any:{}", b == 0 ? "near" : "far", call));
       expect_error(ErrorCode::device_lost,
-                   {"migration of layer 0", "from near to far", "planted", "nothing was moved"}, [&] {
+                   {"migration of layer 0", "from near to far", "injected", "nothing was moved"}, [&] {
                      migrate(manager, {id, 1, {}});
                    });
-      failing.fail_after(-1);
+      ASSERT_EQ(faults->armed(), 0u);
       ASSERT_EQ(manager.homes(id), std::vector<int>(kLayers, 0));
       ASSERT_EQ(manager.usage(), usage);
       ASSERT_EQ(everything(id), before);
@@ -308,20 +327,21 @@ TEST_P(MigrationOn, AFlippedBitIsFoundAndNothingMoves) {
   const SequenceId id = open();
   const auto before = everything(id);
   const auto usage = manager.usage();
-  int flips = 0;
-  for (FaultyBackend* lying : {&near, &far}) {
-    const int transfers = transfers_of(*lying, id);
-    for (int successes = 0; successes < transfers; ++successes, ++flips) {
-      lying->flip_after(successes);
-      expect_error(ErrorCode::mismatch,
-                   {"layer", "version", "on near, but", "arrived on far", "nothing was moved"}, [&] {
-                     migrate(manager, {id, 1, {}});
-                   });
-      ASSERT_EQ(manager.homes(id), std::vector<int>(kLayers, 0));
-      ASSERT_EQ(manager.usage(), usage);
-      ASSERT_EQ(everything(id), before);
+  std::int64_t flips = 0;
+  for (const std::string backend : {"near", "far"}) {
+    for (FaultCall call : {FaultCall::receive, FaultCall::send}) {
+      const std::int64_t transfers = calls_of(backend, call, id);
+      for (std::int64_t transfer = 1; transfer <= transfers; ++transfer, ++flips) {
+        faults->arm(fmt::format("{}/flip@{}:{}:bit=2", backend, name(call), transfer));
+        expect_error(ErrorCode::mismatch,
+                     {"layer", "version", "on near, but", "arrived on far", "nothing was moved"}, [&] {
+                       migrate(manager, {id, 1, {}});
+                     });
+        ASSERT_EQ(manager.homes(id), std::vector<int>(kLayers, 0));
+        ASSERT_EQ(manager.usage(), usage);
+        ASSERT_EQ(everything(id), before);
+      }
     }
-    lying->flip_after(-1);
   }
   // 3 layers of 2 slots and 2 of 2 pages: received and sent between devices, else carried once.
   EXPECT_EQ(flips, direct() ? 10 : 20);

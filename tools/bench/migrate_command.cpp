@@ -3,8 +3,8 @@
 #include "graph/qwen35.hpp"
 #include "graph/synthetic.hpp"
 #include "tools/bench/commands.hpp"
+#include "tools/bench/measuring.hpp"
 #include "tools/bench/moving_state.hpp"
-#include "tools/bench/spread.hpp"
 #include "tools/progress.hpp"
 
 namespace tandem::tools {
@@ -100,12 +100,7 @@ MigrateResult measure(const MigrateOptions& options) {
   {
     MovingState state(*ends.host, *ends.other, geometry, options.sequences);
     result.bytes = state.bytes();
-    Progress progress("measuring");
-    for (std::int64_t i = 0; i <= options.runs; ++i) {  // the first one warms up
-      if (interrupted()) fail(ErrorCode::interrupted, "interrupted after {} of {} runs", i, options.runs + 1);
-      progress.show(static_cast<std::uint64_t>(i), static_cast<std::uint64_t>(options.runs + 1));
-      measure_round(state, result, i > 0);
-    }
+    repeat(options.runs, [&](bool is_warm_up) { measure_round(state, result, !is_warm_up); });
     result.elements = state.elements(), result.different = state.count_different();
   }
   result.verbs = measure_verbs(*ends.other, geometry, options.runs);

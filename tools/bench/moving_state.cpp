@@ -1,29 +1,24 @@
 #include "tools/bench/moving_state.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 
 #include "core/error.hpp"
 #include "core/random.hpp"
+#include "core/stopwatch.hpp"
+#include "tools/bench/measuring.hpp"
 
 namespace tandem::tools {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr int kHost = 0;  ///< the backends of MovingState's manager
-
-double since(Clock::time_point start, double per_second) {
-  return std::chrono::duration<double>(Clock::now() - start).count() * per_second;
-}
 
 double copy_ms(Backend& backend, const std::function<void()>& copy) {
   backend.synchronize();
-  const Clock::time_point start = Clock::now();
+  const Stopwatch clock;
   copy();
   backend.record()->wait();
-  return since(start, 1e3);
+  return clock.milliseconds();
 }
 
 std::uint64_t all_of(const Traffic& traffic) {
@@ -109,7 +104,6 @@ std::int64_t MovingState::elements() const {
 }
 
 std::int64_t MovingState::count_different() const {
-  const std::size_t element = size_of(state_->geometry().real);
   std::int64_t different = 0;
   for (std::int64_t sequence = 0; sequence < sequences(); ++sequence) {
     for (int layer = 0; layer < static_cast<int>(state_->geometry().layers.size()); ++layer) {
@@ -117,8 +111,7 @@ std::int64_t MovingState::count_different() const {
       std::vector<std::byte> bytes = found.recurrent;
       bytes.insert(bytes.end(), found.conv.begin(), found.conv.end());
       const std::vector<std::byte> expected = made(sequence, layer);
-      for (std::size_t i = 0; i < bytes.size(); i += element)
-        different += std::memcmp(&bytes[i], &expected[i], element) == 0 ? 0 : 1;
+      different += tools::count_different(bytes, expected, state_->geometry().real);
     }
   }
   return different;
@@ -130,9 +123,9 @@ namespace {
 void measure(StateManager& state, Backend& backend, VerbCost& cost, const std::function<void()>& verb) {
   const StateUsage before = state.usage().front();
   const std::uint64_t moved = all_of(backend.traffic());
-  const Clock::time_point start = Clock::now();
+  const Stopwatch clock;
   verb();
-  cost.microseconds.push_back(since(start, 1e6));
+  cost.microseconds.push_back(clock.milliseconds() * 1e3);
   const StateUsage after = state.usage().front();
   const std::int64_t slots = after.slots_used - before.slots_used;
   cost.bytes_moved += static_cast<std::int64_t>(all_of(backend.traffic()) - moved);

@@ -5,8 +5,8 @@
 #include "graph/qwen35.hpp"
 #include "graph/synthetic.hpp"
 #include "tools/bench/commands.hpp"
+#include "tools/bench/measuring.hpp"
 #include "tools/bench/round_trip.hpp"
-#include "tools/bench/spread.hpp"
 #include "tools/progress.hpp"
 
 namespace tandem::tools {
@@ -49,19 +49,6 @@ std::vector<float> make_inputs(std::int64_t elements, std::uint64_t seed) {
   return inputs;
 }
 
-std::int64_t count_different(const std::vector<std::byte>& a, const std::vector<std::byte>& b, DType type) {
-  const std::size_t element = size_of(type);
-  std::int64_t different = 0;
-  for (std::size_t i = 0; i < a.size(); i += element) {
-    different += std::equal(a.begin() + static_cast<std::ptrdiff_t>(i),
-                            a.begin() + static_cast<std::ptrdiff_t>(i + element),
-                            b.begin() + static_cast<std::ptrdiff_t>(i))
-                     ? 0
-                     : 1;
-  }
-  return different;
-}
-
 std::int64_t elements_of(const std::vector<std::byte>& bytes, DType type) {
   return static_cast<std::int64_t>(bytes.size() / size_of(type));
 }
@@ -95,16 +82,13 @@ RoundTripResult measure(const RoundTripOptions& options) {
                          0,
                          0};
   std::vector<double> host_facing, device_internal;
-  Progress progress("measuring");
-  for (std::int64_t i = 0; i <= options.runs; ++i) {  // the first one warms up
-    if (interrupted()) fail(ErrorCode::interrupted, "interrupted after {} of {} runs", i, options.runs + 1);
-    progress.show(static_cast<std::uint64_t>(i), static_cast<std::uint64_t>(options.runs + 1));
+  repeat(options.runs, [&](bool is_warm_up) {
     const RoundTrip::Outcome a = run.host_facing(), b = run.device_internal();
     compare(a, b, run.real(), result);
-    if (i == 0) continue;
+    if (is_warm_up) return;
     host_facing.push_back(a.milliseconds / static_cast<double>(options.tokens));
     device_internal.push_back(b.milliseconds / static_cast<double>(options.tokens));
-  }
+  });
   result.host_facing = spread_of(std::move(host_facing));
   result.device_internal = spread_of(std::move(device_internal));
   result.round_trip = result.host_facing.median - result.device_internal.median;

@@ -5,19 +5,13 @@
 #include <cstring>
 #include <limits>
 
+#include "graph/sampler.hpp"
+
 namespace tandem::tools {
 namespace {
 
-/// log sum exp of logits, in double.
-double log_sum(std::span<const float> logits) {
-  const double highest = *std::max_element(logits.begin(), logits.end());
-  double sum = 0;
-  for (float logit : logits) sum += std::exp(static_cast<double>(logit) - highest);
-  return std::log(sum) + highest;
-}
-
 double kl_of(std::span<const float> p, std::span<const float> q) {
-  const double p_sum = log_sum(p), q_sum = log_sum(q);
+  const double p_sum = log_sum_exp(p), q_sum = log_sum_exp(q);
   double kl = 0;
   for (std::size_t i = 0; i < p.size(); ++i) {
     const double log_p = p[i] - p_sum, log_q = q[i] - q_sum;

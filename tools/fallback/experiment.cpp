@@ -1,21 +1,15 @@
 #include "tools/fallback/experiment.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <deque>
 #include <optional>
 
 #include "core/error.hpp"
+#include "core/stopwatch.hpp"
 #include "graph/sampler.hpp"
 
 namespace tandem::tools {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double ms_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
 
 std::optional<double> median(std::vector<double> values) {
   if (values.empty()) return std::nullopt;
@@ -23,20 +17,6 @@ std::optional<double> median(std::vector<double> values) {
   std::nth_element(values.begin(), half, values.end());
   return *half;
 }
-
-/// A sequence that is closed whatever happens.
-class ScopedRun {
- public:
-  ScopedRun(Session& session, MissPolicy policy) : session_(session), id_(session.open(policy)) {}
-  ~ScopedRun() { session_.state().close(id_); }
-  ScopedRun(const ScopedRun&) = delete;
-  ScopedRun& operator=(const ScopedRun&) = delete;
-  SequenceId id() const { return id_; }
-
- private:
-  Session& session_;
-  SequenceId id_;
-};
 
 /// The miss that the last step found, if it did.
 std::optional<ResidencyEvent> miss_at(const Session& session, SequenceId sequence, std::int64_t position) {
@@ -109,16 +89,16 @@ std::vector<float> FallbackExperiment::feed(SequenceId sequence, TokenId id) {
 }
 
 Undisturbed FallbackExperiment::run_undisturbed() {
-  const ScopedRun run(session_, MissPolicy::refuse);
+  const ScopedSequence run(session_, MissPolicy::refuse);
   if (watch_.run_begins) watch_.run_begins(run.id(), "undisturbed");
   Undisturbed result;
   result.ids = setup_.prompt;
   std::vector<double> times;
   for (std::int64_t t = 0; t < setup_.fed(); ++t) {
     look();
-    const Clock::time_point start = Clock::now();
+    const Stopwatch clock;
     result.logits.push_back(feed(run.id(), result.ids[static_cast<std::size_t>(t)]));
-    times.push_back(ms_since(start));
+    times.push_back(clock.milliseconds());
     if (t + 1 == std::ssize(result.ids)) result.ids.push_back(choose_greedily(result.logits.back()));
   }
   for (int layer = 0; layer < static_cast<int>(session_.plan().state_home.size()); ++layer)
@@ -140,7 +120,7 @@ void FallbackExperiment::compare_states(SequenceId sequence, const Undisturbed& 
 
 void FallbackExperiment::compare_tokens(MissPolicy policy, const Undisturbed& undisturbed,
                                         PolicyResult& result) {
-  const ScopedRun run(session_, policy);
+  const ScopedSequence run(session_, policy);
   if (watch_.run_begins) watch_.run_begins(run.id(), fmt::format("{}, the undisturbed tokens", name(policy)));
   MissPlanter planter(session_, setup_.misses, policy == MissPolicy::migrate_all);
   std::vector<double> before, after;
@@ -148,10 +128,10 @@ void FallbackExperiment::compare_tokens(MissPolicy policy, const Undisturbed& un
     look();
     planter.before_step(run.id(), t, 1);
     const auto at = static_cast<std::size_t>(t);
-    const Clock::time_point start = Clock::now();
+    const Stopwatch clock;
     try {
       const std::vector<float> logits = feed(run.id(), undisturbed.ids[at]);
-      double ms = ms_since(start);
+      double ms = clock.milliseconds();
       result.tokens.push_back(difference_of(undisturbed.logits[at], logits));
       if (const auto miss = miss_at(session_, run.id(), t)) ms -= miss->milliseconds;
       (t < result.first_miss ? before : after).push_back(ms);
@@ -170,7 +150,7 @@ void FallbackExperiment::compare_tokens(MissPolicy policy, const Undisturbed& un
 
 void FallbackExperiment::compare_choices(MissPolicy policy, const Undisturbed& undisturbed,
                                          PolicyResult& result) {
-  const ScopedRun run(session_, policy);
+  const ScopedSequence run(session_, policy);
   if (watch_.run_begins) watch_.run_begins(run.id(), fmt::format("{}, its own tokens", name(policy)));
   MissPlanter planter(session_, setup_.misses, policy == MissPolicy::migrate_all);
   std::vector<TokenId> ids = setup_.prompt;
