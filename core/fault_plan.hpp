@@ -56,7 +56,7 @@ struct Fault {
 ///     what    =  ( "launch" | "alloc" | "lost" ) "@" when
 ///             |  "fail@" CALL ":" when
 ///             |  "flip@" ( "upload" | "download" | "send" | "receive" ) ":" when [ ":byte=" N ] [ ":bit=" N ]
-///             |  "delay@" ( those | "copy" ) ":" when ":ms=" NUMBER
+///             |  "delay@" ( those | "copy" ) ":" when ":ms=" N
 ///             |  "miss@" LAYER ":" TOKEN  |  "kill@rename"          these two without a BACKEND
 ///     when    =  N                             the N-th such call, from 1 on
 ///             |  "token:" T                    the first one in or after the step that computes token T
