@@ -58,6 +58,18 @@ TANDEM_FN float widen(f16 x) {
   return float_of(sign | special);
 }
 
+/// The nearest binary16, ties to even; too large becomes infinite, NaN stays NaN. A subnormal result is
+/// rounded by adding 1/2, whose last place is 2^-24, binary16's smallest step.
+TANDEM_FN f16 round_to_f16(float x) {
+  const std::uint32_t sign = (bits_of(x) >> 16) & 0x8000u, magnitude = bits_of(x) & 0x7fffffffu;
+  const std::uint32_t even = magnitude + 0xfffu + ((magnitude >> 13) & 1u);
+  const std::uint32_t normal = (even - 0x38000000u) >> 13;
+  const std::uint32_t subnormal = bits_of(float_of(magnitude) + 0.5f) - bits_of(0.5f);
+  std::uint32_t result = magnitude < 0x38800000u ? subnormal : normal > 0x7c00u ? 0x7c00u : normal;
+  if (magnitude > 0x7f800000u) result = 0x7e00u;
+  return f16{static_cast<std::uint16_t>(sign | result)};
+}
+
 /// 2^k for k in [-126, 127].
 TANDEM_FN float power_of_two(std::int32_t k) { return float_of(static_cast<std::uint32_t>(k + 127) << 23); }
 

@@ -52,8 +52,12 @@ class Checker {
   void matrix(const ConstTensor& t, const char* operand, std::int64_t columns) const {
     if (t.dtype != DType::f32 && t.dtype != DType::bf16)
       bad("{} is {}, expected f32 or bf16", operand, name(t.dtype));
-    rank(t, operand, 2);
-    packed(t, operand, Shape{t.shape[0], columns});
+    packed_matrix(t, operand, columns);
+  }
+  void q4_matrix(const ConstTensor& t, const char* operand, std::int64_t columns) const {
+    packed_matrix(t, operand, columns);
+    if (columns % kQ4Block != 0)
+      bad("{} is q4 with {} columns, expected a multiple of {}", operand, columns, kQ4Block);
   }
   void positive(double value, const char* what) const {
     if (!(value > 0)) bad("{} is {}, expected a positive number", what, value);
@@ -113,6 +117,11 @@ class Checker {
   }
 
  private:
+  void packed_matrix(const ConstTensor& t, const char* operand, std::int64_t columns) const {
+    rank(t, operand, 2);
+    packed(t, operand, Shape{t.shape[0], columns});
+  }
+
   OpKind kind_;
   DType real_;
   bool with_segments_;
@@ -144,7 +153,13 @@ void check(const RmsNorm& op, const Checker& c) {
 void check(const Linear& op, const Checker& c) {
   c.rank(op.x, "x", 2);
   c.real(op.x, "x", op.x.shape);
-  c.matrix(op.weight, "weight", op.x.shape[1]);
+  if (op.weight.dtype == DType::q4) {
+    c.q4_matrix(op.weight, "weight", op.x.shape[1]);
+  } else {
+    c.matrix(op.weight, "weight", op.x.shape[1]);
+    if (op.activations != Activations::real)
+      c.bad("activations in 8 bits with a weight in {}, expected one in q4", name(op.weight.dtype));
+  }
   const Shape out{op.x.shape[0], op.weight.shape[0]};
   c.real(op.y, "y", out);
   if (op.residual) c.real(op.residual, "residual", out);

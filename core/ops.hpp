@@ -18,7 +18,7 @@
 ///
 /// Type "real" is the backend's activation type: f32, or f64 in the reference backend; scalars given as
 /// double are rounded to it once. Vectors of a layer (norms, A_log, dt_bias, conv1d) are always f32; matrices
-/// are f32 or bf16 as they are in the file.
+/// are f32 or bf16, those of a projection also q4.
 namespace tandem {
 
 /// y[i] = table[ids[i]].
@@ -43,12 +43,19 @@ struct RmsNorm {
   Tensor y;  ///< real [N, H]
 };
 
+/// How a projection takes its activations.
+enum class Activations : std::uint8_t {
+  real,  ///< as they are
+  q8     ///< rounded to 8 bits per block of 32 first (core/q4.hpp); only with a q4 weight
+};
+
 /// y = x W^T (+ residual). No bias: the model has none.
 struct Linear {
-  ConstTensor x;         ///< real [N, K]
-  ConstTensor weight;    ///< f32 | bf16 [M, K]
+  ConstTensor x;         ///< real [N, K]; K a multiple of 32 with a q4 weight
+  ConstTensor weight;    ///< f32 | bf16 | q4 [M, K]
   ConstTensor residual;  ///< real [N, M], or absent; may be the same memory as y
   Tensor y;              ///< real [N, M]
+  Activations activations = Activations::real;
 };
 
 /// y = silu(gate) * up, elementwise.

@@ -14,13 +14,13 @@ namespace tandem {
 /// function of (key, i) alone, in single precision and integers, so that every backend makes the same bits.
 /// Mean `offset`, standard deviation `deviation`, nearly normal, within 3.47 deviations.
 struct RandomTensor {
-  DType dtype = DType::bf16;  ///< f32 | bf16
+  DType dtype = DType::bf16;  ///< f32 | bf16 | q4, whose offset is 0
   Shape shape;
   CounterRandom random{"", 0};
   float deviation = 1;
   float offset = 0;
 
-  std::int64_t bytes() const { return shape.elements() * static_cast<std::int64_t>(size_of(dtype)); }
+  std::int64_t bytes() const { return storage_bytes(dtype, shape.elements()); }
 };
 
 /// Nearest bf16, ties to even, of a finite number.
@@ -34,12 +34,32 @@ TANDEM_FN float random_element(const CounterRandom& random, float step, float of
   return offset + static_cast<float>(random.normal_units(i)) * step;
 }
 
+/// Level i of a q4 tensor: of deviation kQ4LevelDeviation, nearly normal.
+TANDEM_FN std::int32_t random_q4_level(const CounterRandom& random, std::uint64_t i) {
+  const std::int32_t level = (random.normal_units(i) + (1 << 13)) >> 14;
+  return level > 7 ? 7 : level;  // at least -8 as it is
+}
+inline constexpr double kQ4LevelDeviation = CounterRandom::kUnitsPerDeviation / (1 << 14);
+
+/// Scale of block b of a q4 tensor: 3/4 to 5/4 of the tensor's deviation / kQ4LevelDeviation.
+TANDEM_FN f16 random_q4_scale(const CounterRandom& random, float usual, std::uint64_t b) {
+  const std::uint64_t bits = random.bits((std::uint64_t{1} << 62) + b) & 1023;
+  return num::round_to_f16(usual * (0.75f + static_cast<float>(bits) * 0x1p-11f));
+}
+
 /// What one unit of CounterRandom::normal_units is worth.
 inline float step_of(const RandomTensor& tensor) {
   return static_cast<float>(static_cast<double>(tensor.deviation) / CounterRandom::kUnitsPerDeviation);
 }
 
-/// Writes elements [begin, end) to `to`, where element `begin` goes.
+inline float usual_q4_scale(const RandomTensor& tensor) {
+  return static_cast<float>(static_cast<double>(tensor.deviation) / kQ4LevelDeviation);
+}
+
+/// Writes blocks [begin, end) of a q4 tensor into the memory of all of it.
+void write_random_q4(const RandomTensor& tensor, std::int64_t begin, std::int64_t end, void* to);
+
+/// Writes elements [begin, end) of a tensor that is not q4 to `to`, where element `begin` goes.
 void write_random(const RandomTensor& tensor, std::int64_t begin, std::int64_t end, void* to);
 
 /// The whole tensor in host memory; one thread. `who` is for the message of Error(out_of_memory).

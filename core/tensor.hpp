@@ -10,7 +10,8 @@
 namespace tandem {
 
 /// A view of elements in some backend's memory: rows along dimension 0, `row_stride` elements apart; within a
-/// row the elements are contiguous. Owns nothing. Whether `data` may be dereferenced on the host is the
+/// row the elements are contiguous. (A q4 matrix is always whole and read through core/q4.hpp: rows, slices
+/// and columns of one cannot be viewed.) Owns nothing. Whether `data` may be dereferenced on the host is the
 /// backend's business.
 template <class Void>
 struct BasicTensor {
@@ -49,7 +50,7 @@ struct BasicTensor {
   std::int64_t row_elements() const { return shape.elements_from(1); }
   bool contiguous() const { return shape.rank == 0 || row_stride == row_elements() || rows() == 1; }
   /// Bytes of the elements, without gaps between rows.
-  std::int64_t bytes() const { return shape.elements() * static_cast<std::int64_t>(size_of(dtype)); }
+  std::int64_t bytes() const { return storage_bytes(dtype, shape.elements()); }
 
   /// Rows [first, first + count).
   BasicTensor slice_rows(std::int64_t first, std::int64_t count) const {

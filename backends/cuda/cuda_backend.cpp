@@ -151,7 +151,7 @@ class CudaBackend final : public Backend {
   template <class Fill>
   ResidentTensor make_resident(DType dtype, const Shape& shape, const Fill& fill) {
     stream_.activate();
-    const auto bytes = checked_mul(shape.elements(), static_cast<std::int64_t>(size_of(dtype)), "weight");
+    const std::int64_t bytes = storage_bytes(dtype, shape.elements());
     const auto memory = std::make_shared<Buffer>(memory_.allocate(static_cast<std::size_t>(bytes)));
     fill(memory->data());
     return {ConstTensor(memory->data(), dtype, shape), memory, bytes};

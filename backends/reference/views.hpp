@@ -42,7 +42,7 @@ inline Eigen::ArrayXd widened_vector(const ConstTensor& t) {
   return Eigen::Map<const Eigen::ArrayXf>(t.row<float>(0), t.rows()).cast<double>();
 }
 
-/// Row i of a float32 or bfloat16 matrix, widened into `out`, which has its length. Widening is exact.
+/// Row i of a float32, bfloat16 or q4 matrix, widened into `out`, which has its length. Widening is exact.
 void widen_row(const ConstTensor& matrix, std::int64_t i, double* out);
 
 /// x / sqrt(mean(x^2) + eps), as an expression over x, not yet evaluated.

@@ -29,7 +29,7 @@ struct FormatType {
 constexpr FormatType kFormatTypes[] = {
     {"F32", 32, DType::f32},      {"BF16", 16, DType::bf16},    {"F16", 16, DType::f16},
     {"F64", 64, DType::f64},      {"I32", 32, DType::i32},      {"BOOL", 8, std::nullopt},
-    {"U8", 8, std::nullopt},      {"I8", 8, std::nullopt},      {"F8_E5M2", 8, std::nullopt},
+    {"U8", 8, DType::u8},         {"I8", 8, std::nullopt},      {"F8_E5M2", 8, std::nullopt},
     {"F8_E4M3", 8, std::nullopt}, {"F8_E8M0", 8, std::nullopt}, {"U16", 16, std::nullopt},
     {"I16", 16, std::nullopt},    {"U32", 32, std::nullopt},    {"U64", 64, std::nullopt},
     {"I64", 64, std::nullopt},    {"C64", 64, std::nullopt},

@@ -30,8 +30,13 @@ std::string_view format_word(DType type) {
       return "F64";
     case DType::i32:
       return "I32";
+    case DType::u8:
+      return "U8";
+    case DType::q4:
+      break;
   }
-  return "?";
+  fail(ErrorCode::invalid_argument, "the safetensors format has no type for {}; write its bytes as u8",
+       name(type));
 }
 
 /// Length and text of the header, padded with blanks.

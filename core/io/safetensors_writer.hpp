@@ -20,7 +20,7 @@ struct NewTensor {
   /// that a tensor need not be in memory.
   std::function<void(std::int64_t begin, std::int64_t end, void* to)> fill;
 
-  std::int64_t bytes() const { return shape.elements() * static_cast<std::int64_t>(size_of(dtype)); }
+  std::int64_t bytes() const { return storage_bytes(dtype, shape.elements()); }
 };
 
 /// Told the bytes of data that were written since it was called last. May throw to end the writing.

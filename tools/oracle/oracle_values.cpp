@@ -32,6 +32,10 @@ std::vector<double> convert(const void* data, std::size_t count, DType type) {
       return convert<double>(data, count);
     case DType::i32:
       return convert<std::int32_t>(data, count);
+    case DType::u8:
+      return convert<std::uint8_t>(data, count);
+    case DType::q4:
+      break;
   }
   return {};
 }

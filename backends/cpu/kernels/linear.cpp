@@ -53,7 +53,9 @@ void all_tokens(const Linear& op, std::int64_t begin, std::int64_t end) {
 }  // namespace
 
 void linear(const Linear& op, std::int64_t begin, std::int64_t end) {
-  if (op.weight.dtype == DType::bf16) {
+  if (op.weight.dtype == DType::q4) {
+    q4_linear(op, begin, end);
+  } else if (op.weight.dtype == DType::bf16) {
     all_tokens<bf16>(op, begin, end);
   } else {
     all_tokens<float>(op, begin, end);

@@ -10,6 +10,8 @@ void embed(const Embed& op, std::int64_t begin, std::int64_t end);
 void gather_rows(const GatherRows& op, std::int64_t begin, std::int64_t end);
 void rms_norm(const RmsNorm& op, std::int64_t begin, std::int64_t end);
 void linear(const Linear& op, std::int64_t begin, std::int64_t end);
+/// linear with a q4 weight.
+void q4_linear(const Linear& op, std::int64_t begin, std::int64_t end);
 void silu_mul(const SiluMul& op, std::int64_t begin, std::int64_t end);
 void gdn_gates(const GdnGates& op, std::int64_t begin, std::int64_t end);
 void gdn_conv(const GdnConv& op, std::int64_t begin, std::int64_t end);

@@ -1,5 +1,6 @@
 #include "backends/cpu/scalar/gdn_step.hpp"
 
+#include "core/q4.hpp"
 #include "core/reduce.hpp"
 
 namespace tandem::cpu {
@@ -26,10 +27,10 @@ void resize(const GdnSizes& s, GdnTrace& t) {
 }
 
 void step_projections(const GdnSizes& s, const GdnWeights& w, const float* x, GdnTrace& t) {
-  project(w.in_proj_qkv, x, 0, s.channels(), t.xc.data());
-  project(w.in_proj_z, x, 0, s.values(), t.z.data());
-  project(w.in_proj_b, x, 0, s.value_heads, t.b.data());
-  project(w.in_proj_a, x, 0, s.value_heads, t.a.data());
+  project(w.in_proj_qkv, w.activations, x, 0, s.channels(), t.xc.data());
+  project(w.in_proj_z, w.activations, x, 0, s.values(), t.z.data());
+  project(w.in_proj_b, Activations::real, x, 0, s.value_heads, t.b.data());
+  project(w.in_proj_a, Activations::real, x, 0, s.value_heads, t.a.data());
 }
 
 void step_convolution(const GdnSizes& s, const GdnWeights& w, const GdnState& state, GdnTrace& t) {
@@ -83,11 +84,40 @@ void q35_gdn_step(const GdnSizes& s, const GdnWeights& w, const float* x, const 
   step_normalise(s, q, k, t);
   step_recurrence(s, v, state, t);
   step_gated_norm(s, w, t);
-  project(w.out_proj, t.onn.data(), 0, s.hidden, out);
+  project(w.out_proj, w.activations, t.onn.data(), 0, s.hidden, out);
 }
 
-void project(const ConstTensor& weight, const float* x, std::int64_t begin, std::int64_t end, float* y) {
+namespace {
+
+void project_q4(const ConstTensor& weight, const float* x, std::int64_t begin, std::int64_t end, float* y) {
+  const Q4Matrix q4 = q4_matrix(weight);
+  for (std::int64_t row = begin; row < end; ++row) {
+    y[row] = num::dot_q4(q4.row_levels(row), q4.row_scales(row), x, weight.shape[1]);
+  }
+}
+
+void project_q4q8(const ConstTensor& weight, const float* x, std::int64_t begin, std::int64_t end, float* y) {
+  const Q4Matrix q4 = q4_matrix(weight);
   const std::int64_t n = weight.shape[1];
+  std::vector<std::int8_t> levels(static_cast<std::size_t>(n));
+  std::vector<float> scales(static_cast<std::size_t>(q4.row_blocks));
+  for (std::int64_t b = 0; b < q4.row_blocks; ++b) {
+    scales[static_cast<std::size_t>(b)] = num::quantize_q8(x + b * kQ4Block, levels.data() + b * kQ4Block);
+  }
+  for (std::int64_t row = begin; row < end; ++row) {
+    y[row] = num::dot_q4q8(q4.row_levels(row), q4.row_scales(row), levels.data(), scales.data(), n);
+  }
+}
+
+}  // namespace
+
+void project(const ConstTensor& weight, Activations activations, const float* x, std::int64_t begin,
+             std::int64_t end, float* y) {
+  const std::int64_t n = weight.shape[1];
+  if (weight.dtype == DType::q4) {
+    return activations == Activations::q8 ? project_q4q8(weight, x, begin, end, y)
+                                          : project_q4(weight, x, begin, end, y);
+  }
   for (std::int64_t row = begin; row < end; ++row) {
     y[row] = weight.dtype == DType::bf16 ? num::dot(weight.row<bf16>(row), x, n)
                                          : num::dot(weight.row<float>(row), x, n);

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/tensor.hpp"
+#include "core/ops.hpp"
 
 /// The definition of a Gated DeltaNet layer, one token at a time: the steps of Yang, Kautz, Hatamizadeh,
 /// "Gated Delta Networks" (2024), as Qwen3.5 uses them. Each step is a function in plain loops; together they
@@ -26,17 +26,18 @@ struct GdnSizes {
   std::int64_t channels() const { return 2 * keys() + values(); }
 };
 
-/// Matrices are f32 or bf16, [out, in]; vectors are f32.
+/// Matrices are f32 or bf16, those of the three large projections also q4, [out, in]; vectors are f32.
 struct GdnWeights {
-  ConstTensor in_proj_qkv;  ///< [C, hidden]: q rows, k rows, v rows
-  ConstTensor in_proj_z;    ///< [Nv*Dv, hidden]
-  ConstTensor in_proj_b;    ///< [Nv, hidden]
-  ConstTensor in_proj_a;    ///< [Nv, hidden]
-  ConstTensor conv1d;       ///< f32 [C, K]
-  ConstTensor a_log;        ///< f32 [Nv]
-  ConstTensor dt_bias;      ///< f32 [Nv]
-  ConstTensor norm;         ///< f32 [Dv]
-  ConstTensor out_proj;     ///< [hidden, Nv*Dv]
+  ConstTensor in_proj_qkv;                      ///< [C, hidden]: q rows, k rows, v rows
+  ConstTensor in_proj_z;                        ///< [Nv*Dv, hidden]
+  ConstTensor in_proj_b;                        ///< [Nv, hidden]
+  ConstTensor in_proj_a;                        ///< [Nv, hidden]
+  ConstTensor conv1d;                           ///< f32 [C, K]
+  ConstTensor a_log;                            ///< f32 [Nv]
+  ConstTensor dt_bias;                          ///< f32 [Nv]
+  ConstTensor norm;                             ///< f32 [Dv]
+  ConstTensor out_proj;                         ///< [hidden, Nv*Dv]
+  Activations activations = Activations::real;  ///< of the large projections that are q4
 };
 
 /// What a layer remembers of a sequence. A step reads one and writes another.
@@ -69,8 +70,10 @@ void q35_gdn_step(const GdnSizes& sizes, const GdnWeights& weights, const float*
 
 // The steps, in their order. Sizes as above; a function takes one token.
 
-/// 1 and 8. Projection: y[row] = dot(weight[row], x) for rows [begin, end).
-void project(const ConstTensor& weight, const float* x, std::int64_t begin, std::int64_t end, float* y);
+/// 1 and 8. Projection: y[row] = dot(weight[row], x) for rows [begin, end). `activations` says how a q4
+/// weight takes x; other weights take it as it is.
+void project(const ConstTensor& weight, Activations activations, const float* x, std::int64_t begin,
+             std::int64_t end, float* y);
 
 /// 2. beta = sigmoid(b); g = -(exp(A_log) * softplus(a + dt_bias)).
 void beta_and_g(std::int64_t value_heads, const float* a, const float* b, const float* a_log,

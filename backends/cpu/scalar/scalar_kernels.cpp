@@ -43,7 +43,7 @@ void rms_norm(const RmsNorm& op, std::int64_t begin, std::int64_t end) {
 void linear(const Linear& op, std::int64_t begin, std::int64_t end) {
   for (std::int64_t t = 0; t < op.x.rows(); ++t) {
     std::vector<float> product(static_cast<std::size_t>(end));
-    project(op.weight, op.x.row<float>(t), begin, end, product.data());
+    project(op.weight, op.activations, op.x.row<float>(t), begin, end, product.data());
     for (std::int64_t row = begin; row < end; ++row) {
       const float value = product[static_cast<std::size_t>(row)];
       op.y.row<float>(t)[row] = op.residual ? op.residual.row<float>(t)[row] + value : value;

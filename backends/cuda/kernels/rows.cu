@@ -111,6 +111,24 @@ __global__ void generate_kernel(CounterRandom random, float step, float offset, 
   }
 }
 
+/// A thread a block of 32 elements.
+__global__ void generate_q4_kernel(CounterRandom random, float usual_scale, std::int64_t blocks,
+                                   uint4* levels, f16* scales) {
+  wait_for_inputs();
+  const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
+  for (std::int64_t b = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; b < blocks;
+       b += stride) {
+    std::uint32_t words[4] = {};
+    for (int i = 0; i < kQ4Block; ++i) {
+      const std::int32_t level = random_q4_level(random, static_cast<std::uint64_t>(b * kQ4Block + i)) + 8;
+      const int byte = i % 16;
+      words[byte / 4] |= static_cast<std::uint32_t>(level) << (8 * (byte % 4) + (i < 16 ? 0 : 4));
+    }
+    levels[b] = make_uint4(words[0], words[1], words[2], words[3]);
+    scales[b] = random_q4_scale(random, usual_scale, static_cast<std::uint64_t>(b));
+  }
+}
+
 }  // namespace
 
 template <>
@@ -137,6 +155,13 @@ std::vector<Variant<SigmoidGate>> variants() {
 cudaError_t generate(const RandomTensor& tensor, void* to, const Launch& where) {
   constexpr std::int64_t kMostBlocks = 4096;
   const std::int64_t n = tensor.shape.elements();
+  if (tensor.dtype == DType::q4) {
+    const std::int64_t q4_blocks = n / kQ4Block;
+    auto* levels = static_cast<std::uint8_t*>(to);
+    return launch(where, generate_q4_kernel, std::min(kMostBlocks, ceil_div(q4_blocks, kThreads)), kThreads,
+                  0, tensor.random, usual_q4_scale(tensor), q4_blocks, reinterpret_cast<uint4*>(levels),
+                  reinterpret_cast<f16*>(levels + n / 2));
+  }
   const std::int64_t blocks = std::min(kMostBlocks, ceil_div(n, kThreads));
   const float step = step_of(tensor);
   if (tensor.dtype == DType::bf16) {
