@@ -28,7 +28,7 @@ struct Q4Matrix {
 };
 
 /// REQUIRES: a q4 matrix.
-TANDEM_FN Q4Matrix q4_matrix(const ConstTensor& tensor) {
+[[gnu::always_inline]] static inline Q4Matrix q4_matrix(const ConstTensor& tensor) {
   const auto* levels = static_cast<const std::uint8_t*>(tensor.data);
   const std::int64_t level_bytes = tensor.shape.elements() / 2;
   return {levels, reinterpret_cast<const f16*>(levels + level_bytes), tensor.shape[1] / kQ4Block};

@@ -76,7 +76,7 @@ class CudaBackend final : public Backend {
 
   void upload(void* to, const void* from_host, std::size_t bytes) override {
     stream_.activate();
-    launch_.state_written = true;
+    launch_.memory_written();
     transfers_.upload(to, from_host, bytes);
   }
   void download(void* to_host, const void* from, std::size_t bytes) override {
@@ -85,7 +85,7 @@ class CudaBackend final : public Backend {
   }
   void copy(void* to, const void* from, std::size_t bytes) override {
     stream_.activate();
-    launch_.state_written = true;
+    launch_.memory_written();
     check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_.handle()), stream_.where());
   }
 
@@ -95,7 +95,7 @@ class CudaBackend final : public Backend {
   }
   void send(void* to, const void* from_staging, std::size_t bytes) override {
     stream_.activate();
-    launch_.state_written = true;
+    launch_.memory_written();
     transfers_.send(to, from_staging, bytes);
   }
   void receive(void* to_staging, const void* from, std::size_t bytes) override {
@@ -143,7 +143,8 @@ class CudaBackend final : public Backend {
         memory_(info_.name, options.device, options.memory_limit),
         stream_(info_.name, options.device),
         transfers_(info_.name, stream_, memory_),
-        launch_{stream_.handle(), properties.major >= kProgrammaticMajor, &transfers_},
+        launch_{stream_.handle(), properties.major >= kProgrammaticMajor, properties.multiProcessorCount,
+                &transfers_},
         tables_(TablesOf<Op>::make()) {
     force_variant(options.variant);
   }

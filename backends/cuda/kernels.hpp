@@ -26,15 +26,31 @@ class DeviceArguments {
   virtual cudaError_t scratch(std::size_t bytes, void** device) = 0;
 };
 
+/// Activations that lie in the scratch memory as projections with 4-bit weights read them
+/// (kernels/q4_activations.cuh): which. Neighbouring projections of a layer have the same.
+struct LaidOut {
+  const void* x = nullptr;
+  std::int64_t rows = 0, row_stride = 0, columns = 0;
+  Activations activations = Activations::real;
+
+  bool operator==(const LaidOut&) const = default;
+};
+
 /// Where a kernel is launched.
 struct Launch {
   cudaStream_t stream = nullptr;
   /// The device can start a kernel while the one before is finishing (compute capability 9.0).
   bool programmatic = false;
+  int multiprocessors = 1;
   DeviceArguments* arguments = nullptr;
   /// Whether what was enqueued last may have written a sequence's state. If not, a kernel may read states
   /// before it waits: everything older is done by then.
   mutable bool state_written = true;
+  /// Nothing, or what the last kernel has left as it was: every launch forgets it, and so does a copy.
+  mutable LaidOut laid_out{};
+
+  /// To be called when memory is written other than by a kernel.
+  void memory_written() const { state_written = true, laid_out = {}; }
 };
 
 /// Enqueues the kernels of an operator that was validated.

@@ -24,6 +24,16 @@ __device__ __forceinline__ void wait_for_inputs() {
 #endif
 }
 
+/// The same for a kernel that only prepares what the next one reads: that one is let in before this one
+/// waits. It must read nothing but weights and parameters before its own wait, which ends when this kernel is
+/// done and with it everything older.
+__device__ __forceinline__ void let_next_in_and_wait_for_inputs() {
+#if __CUDA_ARCH__ >= 900
+  cudaTriggerProgrammaticLaunchCompletion();
+  cudaGridDependencySynchronize();
+#endif
+}
+
 template <class... Params, class... Args>
 cudaError_t launch(const Launch& where, void (*kernel)(Params...), std::int64_t blocks, int threads,
                    std::size_t shared_bytes, Args&&... args) {
@@ -41,6 +51,7 @@ cudaError_t launch(const Launch& where, void (*kernel)(Params...), std::int64_t 
   config.attrs = &early;
   config.numAttrs = where.programmatic ? 1 : 0;
   where.state_written = false;
+  where.laid_out = {};
   return cudaLaunchKernelEx(&config, kernel, static_cast<Params>(args)...);
 }
 

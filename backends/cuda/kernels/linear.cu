@@ -1,4 +1,5 @@
 #include "backends/cuda/kernels/common.cuh"
+#include "backends/cuda/kernels/q4_linear.cuh"
 
 /// Projections. A lane has V neighbouring chains of the dot product (16 bytes of weights a load), a warp some
 /// rows of the weight and some tokens: kRows x kTokens sums at a time.
@@ -227,12 +228,14 @@ cudaError_t launch_linear(const Linear& op, const Launch& where) {
 /// As fast as the weights come. The numbers are those with which every shape of a 27B model comes to 90 % of
 /// the copy bandwidth (README.md); most others are better at one shape and much worse at another.
 cudaError_t linear_rows(const Linear& op, const Launch& where) {
+  if (op.weight.dtype == DType::q4) return q4_linear_rows(op, where);
   return op.weight.dtype == DType::bf16 ? launch_linear<Cut<bf16, 2, 1, 8, 64, 6>>(op, where)
                                         : launch_linear<Cut<float, 2, 1, 5, 128, 5>>(op, where);
 }
 
 /// Several tokens share a read of the weights.
 cudaError_t linear_tile(const Linear& op, const Launch& where) {
+  if (op.weight.dtype == DType::q4) return q4_linear_tile(op, where);
   return op.weight.dtype == DType::bf16 ? launch_linear<Cut<bf16, 4, 2, 2, 128, 3>>(op, where)
                                         : launch_linear<Cut<float, 4, 4, 2, 128, 3>>(op, where);
 }
