@@ -77,10 +77,19 @@ void read_bandwidth(benchmark::State& state) {
 }
 BENCHMARK(read_bandwidth)->Iterations(40)->UseManualTime()->Unit(benchmark::kMillisecond);
 
-void mat_vec(benchmark::State& state, DType type, const std::string& variant) {
+/// How a projection takes weights and activations.
+struct Gear {
+  const char* name;
+  DType weight;
+  Activations activations = Activations::real;
+};
+
+constexpr Gear kGears[] = {
+    {"f32", DType::f32}, {"bf16", DType::bf16}, {"q4", DType::q4}, {"q4q8", DType::q4, Activations::q8}};
+
+void mat_vec(benchmark::State& state, const Gear& gear, const std::string& variant) {
   const auto backend = make_cpu_backend({.name = "cpu", .threads = thread_count(), .variant = variant});
-  const std::int64_t bytes = kRows * kColumns * static_cast<std::int64_t>(size_of(type)),
-                     matrices = kPoolBytes / bytes;
+  const std::int64_t bytes = storage_bytes(gear.weight, kRows * kColumns), matrices = kPoolBytes / bytes;
   std::vector<float> x(kColumns), y(kRows);
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(CounterRandom("x", 1).normal(i));
   std::vector<double> rates;
@@ -88,9 +97,10 @@ void mat_vec(benchmark::State& state, DType type, const std::string& variant) {
   for (auto _ : state) {
     const char* weight = reinterpret_cast<const char*>(pool().data()) + (matrix++ % matrices) * bytes;
     const Linear op{{x.data(), DType::f32, Shape{1, kColumns}},
-                    {weight, type, Shape{kRows, kColumns}},
+                    {weight, gear.weight, Shape{kRows, kColumns}},
                     {},
-                    {y.data(), DType::f32, Shape{1, kRows}}};
+                    {y.data(), DType::f32, Shape{1, kRows}},
+                    gear.activations};
     const auto start = std::chrono::steady_clock::now();
     backend->submit(op);
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -108,10 +118,9 @@ void register_mat_vecs() {
     if (kernel.op != OpKind::linear || !kernel.usable || kernel.variant == "scalar" ||
         kernel.variant == "baseline")
       continue;
-    for (DType type : {DType::f32, DType::bf16}) {
-      const std::string name =
-          fmt::format("mat_vec/{}x{}/{}/{}", kRows, kColumns, tandem::name(type), kernel.variant);
-      benchmark::RegisterBenchmark(name.c_str(), mat_vec, type, std::string(kernel.variant))
+    for (const Gear& gear : kGears) {
+      const std::string name = fmt::format("mat_vec/{}x{}/{}/{}", kRows, kColumns, gear.name, kernel.variant);
+      benchmark::RegisterBenchmark(name.c_str(), mat_vec, gear, std::string(kernel.variant))
           ->Iterations(40)
           ->UseManualTime()
           ->Unit(benchmark::kMillisecond);
