@@ -20,7 +20,7 @@ TANDEM_FN void q4_dots(const Q4Matrix& weight, std::int64_t row, const float* x,
   q4::Vec lanes[q4::kLaneVectors][rows][tokens] = {};
 #pragma GCC unroll 1
   for (std::int64_t g = 0; g < whole; ++g) {
-    for (int r = 0; r < rows; ++r) q4::prefetch(levels[r], scales[r]);
+    for (int r = 0; r < rows; ++r) q4::prefetch(levels[r]);
     Gear::template add_group<rows, tokens>(levels, scales, x, x_stride, lanes[g % q4::kLaneVectors]);
     for (int r = 0; r < rows; ++r) levels[r] += q4::kGroupLevelBytes, scales[r] += q4::kWidth;
     x += Gear::kGroupFloats;
@@ -74,8 +74,9 @@ void q4_tokens(const Linear& op, std::int64_t token, std::int64_t begin, std::in
 template <class Gear>
 void q4_all_tokens(const Linear& op, std::int64_t begin, std::int64_t end) {
   std::int64_t t = 0;
-  for (; t + kQ4Tokens <= op.x.rows(); t += kQ4Tokens) q4_tokens<Gear, 1, kQ4Tokens>(op, t, begin, end);
-  for (; t < op.x.rows(); ++t) q4_tokens<Gear, Gear::kRows, 1>(op, t, begin, end);
+  for (; t + kQ4Tokens <= op.x.rows(); t += kQ4Tokens)
+    q4_tokens<Gear, Gear::kRowsOfSeveral, kQ4Tokens>(op, t, begin, end);
+  for (; t < op.x.rows(); ++t) q4_tokens<Gear, Gear::kRowsOfOne, 1>(op, t, begin, end);
 }
 
 }  // namespace

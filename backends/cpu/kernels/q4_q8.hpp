@@ -33,6 +33,18 @@ TANDEM_FN IntVec multiply(const Halves& q, const std::int8_t* x) {
   const __m256i pairs = _mm256_add_epi16(_mm256_maddubs_epi16((__m256i)q.low, _mm256_loadu_si256(at)),
                                          _mm256_maddubs_epi16((__m256i)q.high, _mm256_loadu_si256(at + 1)));
   return (IntVec)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+#elif defined(__SSE2__)
+  const auto eight = [](__m128i levels, __m128i twice) {  // a level a pair of bytes, x in the upper one
+    return _mm_madd_epi16(levels, _mm_srai_epi16(twice, 8));
+  };
+  IntVec sums = {};
+  const __m128i levels[] = {(__m128i)q.low, (__m128i)q.high};
+  for (int i = 0; i < 2; ++i) {
+    const __m128i v = (__m128i)load_bytes(x + i * kVectorBytes), zero = _mm_setzero_si128();
+    sums += (IntVec)eight(_mm_unpacklo_epi8(levels[i], zero), _mm_unpacklo_epi8(v, v));
+    sums += (IntVec)eight(_mm_unpackhi_epi8(levels[i], zero), _mm_unpackhi_epi8(v, v));
+  }
+  return sums;
 #else
   IntVec sums = {};
   for (int i = 0; i < kVectorBytes; ++i) sums[i / 4] += q.low[i] * x[i] + q.high[i] * x[kVectorBytes + i];
@@ -42,7 +54,8 @@ TANDEM_FN IntVec multiply(const Halves& q, const std::int8_t* x) {
 
 /// The activations of a group: levels as multiply() wants them, then the blocks' scales and 8 * sum(x).
 struct Q8 {
-  static constexpr int kRows = 1;  ///< weight rows that share one token's x
+  /// A row at a time: no chain is long here.
+  static constexpr int kRowsOfOne = 1, kRowsOfSeveral = 1;
   static constexpr int kLevelFloats = kWidth * kBlock / 4;
   static constexpr int kGroupFloats = kLevelFloats + 2 * kWidth;
 

@@ -72,7 +72,8 @@ struct Real {
     }
   }
 
-  static constexpr int kRows = 2;  ///< weight rows that share one token's x
+  /// Weight rows that share x of one token, or of several: as many chains as the registers hold.
+  static constexpr int kRowsOfOne = 2, kRowsOfSeveral = kWidth == 16 ? 2 : 1;
   static constexpr int kGroupFloats = kWidth * kBlock;
 };
 

@@ -93,14 +93,13 @@ TANDEM_FN void fill(Group& group, const std::uint8_t* levels, const f16* scales,
   std::memcpy(group.scales, scales, static_cast<std::size_t>(blocks) * sizeof(f16));
 }
 
-/// Levels and scales are asked for so far ahead (../README.md).
+/// Levels are asked for so far ahead (../README.md).
 inline constexpr std::uintptr_t kLevelsAhead = 4096;
-inline constexpr std::uintptr_t kScalesAhead = kLevelsAhead / 8;
 
-TANDEM_FN void prefetch(const std::uint8_t* levels, const f16* scales) {
+/// For a group that the caller is about to read.
+TANDEM_FN void prefetch(const std::uint8_t* levels) {
 #pragma GCC unroll 4
   for (int at = 0; at < kGroupLevelBytes; at += 64) simd::prefetch(levels + at, kLevelsAhead);
-  simd::prefetch(scales, kScalesAhead);
 }
 
 }  // namespace tandem::cpu::TANDEM_ISA::q4
