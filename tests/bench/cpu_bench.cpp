@@ -12,14 +12,23 @@
 #include "core/random.hpp"
 #include "core/threads.hpp"
 
-/// Mat-vec on the CPU as a share of what this machine can read, measured in the same run. Caches are cold:
-/// every iteration takes the next of several matrices that together are far larger than any cache.
+/// Projections on the CPU: mat-vecs as a share of what this machine can read, measured in the same run, and
+/// prompts in multiply-adds. Caches are cold: every iteration takes the next of several matrices that
+/// together are far larger than any cache.
 ///   build/tests/bench/cpu_bench        threads: TANDEM_BENCH_THREADS (default 2)
 namespace tandem {
 namespace {
 
-constexpr std::int64_t kRows = 10240, kColumns = 5120;
+constexpr std::int64_t kColumns = 5120;
 constexpr std::int64_t kPoolBytes = std::int64_t{1} << 31;
+
+/// A weight of kColumns, and rows of x at a time.
+struct Size {
+  const char* name;
+  std::int64_t rows, tokens;
+};
+
+constexpr Size kMatVec = {"mat_vec", 10240, 1}, kPrompt = {"prompt", 1024, 64};
 
 int thread_count() {
   const char* asked = std::getenv("TANDEM_BENCH_THREADS");
@@ -58,7 +67,7 @@ double read_gigabytes_per_second = 0;
 void read_bandwidth(benchmark::State& state) {
   Threads threads(thread_count());
   const auto* words = reinterpret_cast<const std::uint64_t*>(pool().data());
-  const std::int64_t count = kRows * kColumns * 4 / 8, regions = kPoolBytes / (count * 8);
+  const std::int64_t count = kMatVec.rows * kColumns * 4 / 8, regions = kPoolBytes / (count * 8);
   std::vector<double> rates;
   std::int64_t region = 0;
   for (auto _ : state) {
@@ -77,44 +86,66 @@ void read_bandwidth(benchmark::State& state) {
 }
 BENCHMARK(read_bandwidth)->Iterations(40)->UseManualTime()->Unit(benchmark::kMillisecond);
 
-void mat_vec(benchmark::State& state, DType type, const std::string& variant) {
+/// How a projection takes weights and activations.
+struct Gear {
+  const char* name;
+  DType weight;
+  Activations activations = Activations::real;
+};
+
+constexpr Gear kGears[] = {
+    {"f32", DType::f32}, {"bf16", DType::bf16}, {"q4", DType::q4}, {"q4q8", DType::q4, Activations::q8}};
+
+void projection(benchmark::State& state, const Size& size, const Gear& gear, const std::string& variant) {
   const auto backend = make_cpu_backend({.name = "cpu", .threads = thread_count(), .variant = variant});
-  const std::int64_t bytes = kRows * kColumns * static_cast<std::int64_t>(size_of(type)),
+  const std::int64_t elements = size.rows * kColumns, bytes = storage_bytes(gear.weight, elements),
                      matrices = kPoolBytes / bytes;
-  std::vector<float> x(kColumns), y(kRows);
+  std::vector<float> x(static_cast<std::size_t>(size.tokens * kColumns)),
+      y(static_cast<std::size_t>(size.tokens * size.rows));
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(CounterRandom("x", 1).normal(i));
-  std::vector<double> rates;
+  std::vector<double> seconds;
   std::int64_t matrix = 0;
   for (auto _ : state) {
     const char* weight = reinterpret_cast<const char*>(pool().data()) + (matrix++ % matrices) * bytes;
-    const Linear op{{x.data(), DType::f32, Shape{1, kColumns}},
-                    {weight, type, Shape{kRows, kColumns}},
+    const Linear op{{x.data(), DType::f32, Shape{size.tokens, kColumns}},
+                    {weight, gear.weight, Shape{size.rows, kColumns}},
                     {},
-                    {y.data(), DType::f32, Shape{1, kRows}}};
+                    {y.data(), DType::f32, Shape{size.tokens, size.rows}},
+                    gear.activations};
     const auto start = std::chrono::steady_clock::now();
     backend->submit(op);
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    state.SetIterationTime(seconds);
-    rates.push_back(static_cast<double>(bytes) * 1e-9 / seconds);
+    seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    state.SetIterationTime(seconds.back());
   }
-  std::nth_element(rates.begin(), rates.begin() + std::ssize(rates) / 2, rates.end());
-  state.counters["GB/s"] = rates[rates.size() / 2];
-  state.counters["share_of_read"] = rates[rates.size() / 2] / read_gigabytes_per_second;
+  std::nth_element(seconds.begin(), seconds.begin() + std::ssize(seconds) / 2, seconds.end());
+  const double median = seconds[seconds.size() / 2];
+  if (size.tokens == 1) {
+    state.counters["GB/s"] = static_cast<double>(bytes) * 1e-9 / median;
+    state.counters["share_of_read"] = static_cast<double>(bytes) * 1e-9 / median / read_gigabytes_per_second;
+  } else {
+    state.counters["multiply_adds/s"] = static_cast<double>(elements * size.tokens) / median;
+  }
 }
 
-void register_mat_vecs() {
+/// Without hardware for it, an fma is a call: only what needs few of them is worth measuring.
+bool measured(const KernelInfo& kernel, const Gear& gear) {
+  if (kernel.op != OpKind::linear || !kernel.usable || kernel.variant == "scalar") return false;
+  return kernel.variant != "baseline" || gear.activations == Activations::q8;
+}
+
+void register_projections() {
   const auto backend = make_cpu_backend({});
-  for (const KernelInfo& kernel : backend->kernels()) {
-    if (kernel.op != OpKind::linear || !kernel.usable || kernel.variant == "scalar" ||
-        kernel.variant == "baseline")
-      continue;
-    for (DType type : {DType::f32, DType::bf16}) {
-      const std::string name =
-          fmt::format("mat_vec/{}x{}/{}/{}", kRows, kColumns, tandem::name(type), kernel.variant);
-      benchmark::RegisterBenchmark(name.c_str(), mat_vec, type, std::string(kernel.variant))
-          ->Iterations(40)
-          ->UseManualTime()
-          ->Unit(benchmark::kMillisecond);
+  for (const Size* size : {&kMatVec, &kPrompt}) {
+    for (const KernelInfo& kernel : backend->kernels()) {
+      for (const Gear& gear : kGears) {
+        if (!measured(kernel, gear)) continue;
+        const std::string name =
+            fmt::format("{}/{}x{}/{}/{}", size->name, size->rows, kColumns, gear.name, kernel.variant);
+        benchmark::RegisterBenchmark(name.c_str(), projection, *size, gear, std::string(kernel.variant))
+            ->Iterations(40)
+            ->UseManualTime()
+            ->Unit(benchmark::kMillisecond);
+      }
     }
   }
 }
@@ -123,7 +154,7 @@ void register_mat_vecs() {
 }  // namespace tandem
 
 int main(int argc, char** argv) {
-  tandem::register_mat_vecs();
+  tandem::register_projections();
   benchmark::Initialize(&argc, argv);
   benchmark::RunSpecifiedBenchmarks();
 }

@@ -20,6 +20,13 @@ std::int64_t CaseBuilder::length(std::int64_t most) {
   return edge <= most ? edge : length(most);
 }
 
+std::int64_t CaseBuilder::q4_columns(std::int64_t most) {
+  if (dice_.one_in(4)) return kQ4Block * dice_.between(1, most / kQ4Block);
+  const std::int64_t edge =
+      dice_.pick<std::int64_t>({32, 64, 96, 224, 256, 480, 512, 544, 992, 1024, 1056, 2048, 2080, 5120});
+  return edge <= most ? edge : q4_columns(most);
+}
+
 double CaseBuilder::scale_of(std::int64_t width) const { return 1.0 / std::sqrt(static_cast<double>(width)); }
 
 /// Half of the operands of a case are ordinary, so that special values meet ordinary ones too.
@@ -54,6 +61,13 @@ std::size_t CaseBuilder::spread_heads(std::string name, const Shape& shape, std:
 
 std::size_t CaseBuilder::packed(std::string name, DType dtype, const Shape& shape) {
   Operand operand(std::move(name), dtype, shape, packed_layout(), Access::read);
+  operand.fill(values(), dice_);
+  return add(std::move(operand));
+}
+
+std::size_t CaseBuilder::q4_matrix(std::string name, const Shape& shape) {
+  const Layout layout{dice_.one_in(2) ? 0 : 8 * dice_.between(1, 4), 0, 0};
+  Operand operand(std::move(name), DType::q4, shape, layout, Access::read);
   operand.fill(values(), dice_);
   return add(std::move(operand));
 }

@@ -20,10 +20,14 @@ class CaseBuilder {
 
   Dice& dice() { return dice_; }
   bool large() const { return scale_ == Scale::threads; }
+  /// Of `count` forms that an operator has: seeds in a row take them in turn.
+  std::uint64_t form(std::uint64_t count) const { return case_.seed % count; }
 
   /// A width in [1, most]: usually one at which vectors, lanes or blocks begin and end.
   std::int64_t length(std::int64_t most);
   double eps() { return dice_.pick({1e-6, 1e-5, 1e-3}); }
+  /// A multiple of 32, as the columns of a q4 matrix are.
+  std::int64_t q4_columns(std::int64_t most);
   /// Like the model's, 1 / sqrt(width).
   double scale_of(std::int64_t width) const;
 
@@ -32,6 +36,8 @@ class CaseBuilder {
   /// Heads further apart than they are wide, at least sometimes.
   std::size_t spread_heads(std::string name, const Shape& shape, std::int64_t head_stride);
   std::size_t packed(std::string name, DType dtype, const Shape& shape);
+  /// q4; 16-byte aligned.
+  std::size_t q4_matrix(std::string name, const Shape& shape);
   /// f32 or bf16.
   std::size_t matrix(std::string name, const Shape& shape);
   /// i32, each in [0, limit).

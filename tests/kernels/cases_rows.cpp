@@ -30,20 +30,51 @@ Case rms_norm_case(CaseBuilder b) {
   return b.make([=](const Bound& o, const Submit& submit) { submit(RmsNorm{o[x], o[weight], eps, o[y]}); });
 }
 
+namespace {
+
+/// Sizes of a projection, and how it takes its weights and activations.
+struct LinearForm {
+  DType weight = DType::f32;
+  Activations activations = Activations::real;
+  std::int64_t tokens = 0, in = 0, out = 0;
+};
+
+LinearForm q4_form(CaseBuilder& b, Activations activations) {
+  LinearForm form{DType::q4, activations};
+  form.tokens = b.large() ? 40 : b.dice().pick<std::int64_t>({1, 1, 1, 2, 3, 4, 5, 6, 8, 9, 64, 65});
+  form.in = b.large() ? 544 : b.q4_columns(form.tokens > 9 ? 1056 : 5120);
+  form.out = b.large() ? 700 : b.dice().between(1, 40);
+  if (activations == Activations::q8) b.note("activations in 8 bits ");
+  return form;
+}
+
+LinearForm linear_form(CaseBuilder& b) {
+  const std::uint64_t gear = b.form(4);
+  if (gear >= 2) return q4_form(b, gear == 2 ? Activations::real : Activations::q8);
+  LinearForm form{gear == 0 ? DType::f32 : DType::bf16};
+  form.tokens = b.large() ? 40 : b.dice().between(1, 9);
+  form.in = b.large() ? 513 : b.length(1000);
+  form.out = b.large() ? 700 : b.dice().between(1, 40);
+  return form;
+}
+
+}  // namespace
+
 Case linear_case(CaseBuilder b) {
-  const std::int64_t n = b.large() ? 40 : b.dice().between(1, 9), in = b.large() ? 513 : b.length(1000);
-  const std::int64_t out = b.large() ? 700 : b.dice().between(1, 40);
-  const std::size_t x = b.activation("x", Shape{n, in});
-  const std::size_t weight = b.matrix("weight", Shape{out, in});
+  const LinearForm form = linear_form(b);
+  const std::size_t x = b.activation("x", Shape{form.tokens, form.in});
+  const Shape matrix{form.out, form.in};
+  const std::size_t weight =
+      form.weight == DType::q4 ? b.q4_matrix("weight", matrix) : b.packed("weight", form.weight, matrix);
   enum class Residual { absent, separate, in_place };
   const auto residual = b.dice().pick({Residual::absent, Residual::separate, Residual::in_place});
-  const Shape shape{n, out};
+  const Shape shape{form.tokens, form.out};
   const std::size_t y = residual == Residual::in_place ? b.updated("y", shape) : b.output("y", shape);
   const std::size_t added = residual == Residual::separate ? b.activation("residual", shape) : y;
   b.note(residual == Residual::in_place ? "residual is y" : "");
   return b.make([=](const Bound& o, const Submit& submit) {
-    submit(
-        Linear{o[x], o[weight], residual == Residual::absent ? ConstTensor{} : ConstTensor(o[added]), o[y]});
+    submit(Linear{o[x], o[weight], residual == Residual::absent ? ConstTensor{} : ConstTensor(o[added]), o[y],
+                  form.activations});
   });
 }
 

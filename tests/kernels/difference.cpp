@@ -35,7 +35,7 @@ class OperandCheck {
   }
 
  private:
-  std::int64_t begin() const { return kGuardBytes + operand_.offset() * operand_.element_bytes(); }
+  std::int64_t begin() const { return kGuardBytes + operand_.offset() * operand_.place_bytes(); }
 
   std::string check_guards() const {
     const auto end = begin() + static_cast<std::int64_t>(operand_.memory().size());
@@ -52,14 +52,14 @@ class OperandCheck {
 
   std::uint32_t bits(const std::vector<std::byte>& image, std::int64_t place) const {
     std::uint32_t value = 0;
-    std::memcpy(&value, image.data() + begin() + place * operand_.element_bytes(),
-                static_cast<std::size_t>(operand_.element_bytes()));
+    std::memcpy(&value, image.data() + begin() + place * operand_.place_bytes(),
+                static_cast<std::size_t>(operand_.place_bytes()));
     return value;
   }
 
   std::string check_elements() const {
     Count changed, missing, wrong;
-    const auto places = static_cast<std::int64_t>(operand_.memory().size()) / operand_.element_bytes();
+    const auto places = static_cast<std::int64_t>(operand_.memory().size()) / operand_.place_bytes();
     for (std::int64_t place = 0; place < places; ++place) {
       const std::uint32_t now = bits(found_, place), right = bits(expected_, place);
       if (!operand_.writable(place)) {
@@ -82,12 +82,15 @@ class OperandCheck {
                        num::float_of(a), b, num::float_of(b));
   }
 
-  /// An element's row and column, or the place in memory of what is no element.
+  /// An element's row and column (of q4: those of the first level in its place), or the place in memory of
+  /// what is no element.
   std::string where(std::int64_t place) const {
     const std::int64_t width = operand_.at(nullptr).row_elements();
     for (std::int64_t e = 0; e < operand_.elements(); ++e) {
       if (operand_.place_of(e) == place) return fmt::format("[{}, {}]", e / width, e % width);
     }
+    if (operand_.dtype() == DType::q4)
+      return fmt::format("a scale, {} bytes from the first level", 2 * place);
     return fmt::format("a gap, {} elements from the first", place);
   }
 

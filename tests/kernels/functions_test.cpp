@@ -2,14 +2,15 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <functional>
 
-#include "core/numerics.hpp"
+#include "core/q4.hpp"
 #include "tests/kernels/kernel_fixture.hpp"
 #include "tests/share.hpp"
 
 /// exp, sigmoid, silu and softplus as the vectorised kernels have them, against the definition's, over the
-/// floats.
+/// floats, and the widening of a q4 block's scale over all of binary16.
 namespace tandem::test {
 namespace {
 
@@ -58,6 +59,27 @@ class Functions {
     const auto row = [](std::vector<float>& v) { return Tensor(v.data(), DType::f32, Shape{1, kChunk}); };
     submit(GdnGates{row(a), row(a), one_row(a_log), one_row(dt_bias), row(beta), row(g)});
     return g;
+  }
+  /// `factor` times the scale of row i's block i mod 32: the other blocks are zero, and so is all of x but
+  /// the first of a block.
+  std::vector<float> scaled(const std::vector<f16>& scales, Activations activations, float factor) const {
+    constexpr std::int64_t kColumns = num::kLanes * kQ4Block;
+    const auto rows = static_cast<std::int64_t>(scales.size());
+    std::vector<std::uint8_t> weight(static_cast<std::size_t>(storage_bytes(DType::q4, rows * kColumns)), 0);
+    std::memset(weight.data(), 0x88, static_cast<std::size_t>(rows * kColumns / 2));
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const std::int64_t block = row * num::kLanes + row % num::kLanes;
+      weight[static_cast<std::size_t>(block * (kQ4Block / 2))] = 0x89;
+      std::memcpy(weight.data() + rows * kColumns / 2 + block * 2, &scales[static_cast<std::size_t>(row)], 2);
+    }
+    std::vector<float> x(kColumns, 0.0f), y(scales.size());
+    for (std::size_t i = 0; i < x.size(); i += kQ4Block) x[i] = factor;
+    submit(Linear{{x.data(), DType::f32, Shape{1, kColumns}},
+                  {weight.data(), DType::q4, Shape{rows, kColumns}},
+                  {},
+                  {y.data(), DType::f32, Shape{1, rows}},
+                  activations});
+    return y;
   }
 
  private:
@@ -109,6 +131,27 @@ void expect_the_same_bits(Function function, std::uint32_t step) {
 TEST(VectorisedFunctions, Silu) { expect_the_same_bits(&Functions::silu, 64); }
 TEST(VectorisedFunctions, Sigmoid) { expect_the_same_bits(&Functions::sigmoid, 64); }
 TEST(VectorisedFunctions, Softplus) { expect_the_same_bits(&Functions::softplus, 64); }
+
+/// With x = 127, the scale of 8-bit activations is 1 and the sum of the block 127.
+TEST(VectorisedFunctions, WideningOfEveryScale) {
+  constexpr std::uint32_t kPatterns = 1 << 16, kRowsAtOnce = 1 << 12;
+  for (const Functions& functions : vectorised()) {
+    for (std::uint32_t first = 0; first < kPatterns; first += kRowsAtOnce) {
+      std::vector<f16> scales(kRowsAtOnce);
+      std::vector<float> expected(kRowsAtOnce);
+      for (std::uint32_t i = 0; i < kRowsAtOnce; ++i) {
+        scales[i] = f16{static_cast<std::uint16_t>(first + i)};
+        expected[i] = 0.0f + num::widen(scales[i]);  // a sum that begins with +0 is no -0
+      }
+      const auto found = functions.scaled(scales, Activations::real, 1.0f);
+      ASSERT_EQ(difference(expected, expected, found), "") << functions.variant();
+      for (float& e : expected) e *= 127.0f;
+      const auto found_q8 = functions.scaled(scales, Activations::q8, 127.0f);
+      ASSERT_EQ(difference(expected, expected, found_q8), "") << functions.variant() << ", 8 bits";
+    }
+  }
+}
+
 /// Larger steps: A_log belongs to a head, so that this operator is one row and one thread.
 TEST(VectorisedFunctions, Exp) { expect_the_same_bits(&Functions::exp, 256); }
 

@@ -12,7 +12,7 @@ std::int64_t aligned(std::int64_t bytes) { return (bytes + kAlignment - 1) / kAl
 }  // namespace
 
 std::vector<std::byte> guarded(const Operand& operand) {
-  const std::int64_t before = kGuardBytes + operand.offset() * operand.element_bytes();
+  const std::int64_t before = kGuardBytes + operand.offset() * operand.place_bytes();
   const auto bytes = static_cast<std::int64_t>(operand.memory().size());
   std::vector<std::byte> image = poison(static_cast<std::size_t>(aligned(before + bytes + kGuardBytes)));
   std::memcpy(image.data() + before, operand.memory().data(), operand.memory().size());
@@ -32,7 +32,7 @@ Image run(Backend& backend, const Case& test, const SubmitOn& submit) {
   for (std::size_t i = 0; i < test.operands.size(); ++i) {
     const std::vector<std::byte>& memory = image.operands[i];
     backend.upload(at, memory.data(), memory.size());
-    first.push_back(at + kGuardBytes + test.operands[i].offset() * test.operands[i].element_bytes());
+    first.push_back(at + kGuardBytes + test.operands[i].offset() * test.operands[i].place_bytes());
     at += memory.size();
   }
   test.with_op(Bound(test.operands, first),

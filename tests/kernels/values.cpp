@@ -46,6 +46,22 @@ float draw(Values kind, Dice& dice) {
   return 0.0f;
 }
 
+f16 draw_f16(Values kind, Dice& dice) {
+  constexpr std::uint16_t kSignAndFraction = 0x83ff;
+  switch (kind) {
+    case Values::wide:
+    case Values::any_finite: {
+      const auto exponent = static_cast<std::uint16_t>(dice.between(0, 30) << 10);
+      return {static_cast<std::uint16_t>((dice.bits() & kSignAndFraction) | exponent)};
+    }
+    case Values::subnormal:
+    case Values::underflowing:
+      return {static_cast<std::uint16_t>(dice.bits() & kSignAndFraction)};
+    default:
+      return num::round_to_f16(draw(kind, dice));
+  }
+}
+
 std::vector<std::byte> poison(std::size_t bytes) {
   std::vector<std::byte> filled(bytes);
   if (bytes == 0) return filled;

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "core/dtype.hpp"
 #include "tests/kernels/dice.hpp"
 
 namespace tandem::test {
@@ -24,6 +25,9 @@ inline constexpr int kValueKinds = 9;
 
 /// One element.
 float draw(Values kind, Dice& dice);
+
+/// The same for the scale of a q4 block: wide and any_finite are every finite bit pattern of binary16.
+f16 draw_f16(Values kind, Dice& dice);
 
 /// NaN as f32 and, in both halves, as bf16; an index that no table has as i32. Guard zones, gaps between rows
 /// and elements that were not written yet hold it: reading one shows in a result, and so does not writing

@@ -29,11 +29,7 @@ TANDEM_FN float join_128(Vec* v) {
 /// a few pages. Measured in ../README.md.
 inline constexpr std::uintptr_t kPrefetchBytes = 4096;
 
-TANDEM_FN void prefetch(const void* weights) {
-  // As a number, for it may be past the end of the weights: a prefetch of what is not there does nothing.
-  __builtin_prefetch(
-      reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(weights) + kPrefetchBytes));
-}
+TANDEM_FN void prefetch(const void* weights) { simd::prefetch(weights, kPrefetchBytes); }
 
 /// How one vector step reads weights and x. A step is kStep elements; `partial` reads fewer and fills up so
 /// that the missing fma's are 0 * -1 + chain: that is the chain itself, also when it is -0.

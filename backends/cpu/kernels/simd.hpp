@@ -31,6 +31,12 @@ typedef std::uint32_t UnalignedUintVec __attribute__((vector_size(kWidth * 4), a
 TANDEM_FN Vec load(const float* p) { return *reinterpret_cast<const UnalignedVec*>(p); }
 TANDEM_FN void store(float* p, Vec v) { *reinterpret_cast<UnalignedVec*>(p) = v; }
 
+/// Asks for the cache line `ahead` bytes on.
+TANDEM_FN void prefetch(const void* p, std::uintptr_t ahead) {
+  // As a number, for it may be past the end of the memory: a prefetch of what is not there does nothing.
+  __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(p) + ahead));
+}
+
 TANDEM_FN Vec fma(Vec a, Vec b, Vec c) {
 #if defined(__AVX512F__)
   return _mm512_fmadd_ps(a, b, c);
