@@ -22,13 +22,11 @@ void add(XXH3_state_t& state, const void* data, std::int64_t bytes) {
 }
 
 void add_samples(XXH3_state_t& state, const WeightData& weight) {
-  const auto element = static_cast<std::int64_t>(size_of(weight.view.dtype));
-  const std::int64_t elements = weight.view.shape.elements(),
-                     count = std::min(kSampleBytes / element, elements);
+  const std::int64_t bytes = weight.view.bytes(), count = std::min(kSampleBytes, bytes);
   std::array<std::byte, kSampleBytes> sample;
-  for (const std::int64_t begin : {std::int64_t{0}, elements - count}) {
+  for (const std::int64_t begin : {std::int64_t{0}, bytes - count}) {
     weight.read(begin, begin + count, sample.data());
-    add(state, sample.data(), count * element);
+    add(state, sample.data(), count);
   }
 }
 
@@ -39,8 +37,10 @@ std::string fingerprint_of(const Graph& graph, std::span<const WeightData> weigh
   XXH3_128bits_reset(state.get());
   for (std::size_t i = 0; i < weights.size(); ++i) {
     const ConstTensor& weight = weights[i].view;
-    const std::string line =
-        fmt::format("{} {} {}\n", graph.weights()[i].name, to_string(weight.shape), name(weight.dtype));
+    // q4 and q4q8 are the same bytes and another arithmetic.
+    const bool quantises_activations = graph.weights()[i].gear == Gear::q4q8;
+    const std::string line = fmt::format("{} {} {}\n", graph.weights()[i].name, to_string(weight.shape),
+                                         quantises_activations ? name(Gear::q4q8) : name(weight.dtype));
     add(*state, line.data(), static_cast<std::int64_t>(line.size()));
     add_samples(*state, weights[i]);
   }

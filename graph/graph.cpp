@@ -25,7 +25,8 @@ class Recorder final : public Bindings {
   ConstTensor weight(WeightId id) const override {
     note(weights, id);
     const Weight& weight = graph_.weight(id);
-    return {nullptr, DType::f32, weight.shape};
+    const bool is_matrix = weight.kind == WeightKind::matrix;
+    return {nullptr, is_matrix ? weight_dtype(weight.gear) : DType::f32, weight.shape};
   }
   std::span<const ConvSegment> conv_segments(int) const override {
     return stateful = true, std::span<ConvSegment>();

@@ -2,12 +2,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/ops.hpp"
+#include "graph/gear.hpp"
 
 namespace tandem {
 
@@ -41,7 +43,7 @@ struct Value {
 enum class ValueId : std::int32_t {};
 
 enum class WeightKind : std::uint8_t {
-  matrix,  ///< used as it is in the file, f32 or bf16
+  matrix,  ///< used in its gear
   vector   ///< small: widened exactly to f32
 };
 
@@ -50,6 +52,9 @@ struct Weight {
   int layer = kNoLayer;
   WeightKind kind = WeightKind::matrix;
   Shape shape;
+  Gear gear = Gear::bf16;  ///< of a matrix: what it is in, and how it is computed with
+  /// Whose gear it follows; nothing: it is what it is in the file, and never in 4 bits.
+  std::optional<Part> group = std::nullopt;
 };
 enum class WeightId : std::int32_t {};
 

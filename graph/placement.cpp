@@ -1,51 +1,15 @@
 #include "graph/placement.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 
 #include "core/error.hpp"
+#include "graph/rule_words.hpp"
 
 namespace tandem {
 namespace {
 
-std::optional<Part> part_named(std::string_view text) {
-  for (int part = 0; part < kParts; ++part) {
-    if (text == name(static_cast<Part>(part))) return static_cast<Part>(part);
-  }
-  return std::nullopt;
-}
-
 bool in_layers(Part part) { return part != Part::embedding && part != Part::head; }
-
-std::optional<int> number(std::string_view text) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
-  return value;
-}
-
-struct Layers {
-  int first, last;
-};
-
-std::optional<Layers> layers_named(std::string_view text) {
-  const std::size_t dash = text.find('-');
-  const std::optional<int> first = number(text.substr(0, dash));
-  const std::optional<int> last = dash == std::string_view::npos ? first : number(text.substr(dash + 1));
-  if (!first || !last || *last < *first) return std::nullopt;
-  return Layers{*first, *last};
-}
-
-std::vector<std::string_view> split(std::string_view text, char separator) {
-  std::vector<std::string_view> words;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(separator, begin), text.size());
-    words.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return words;
-}
 
 std::optional<int> index_of(std::string_view name, std::span<const std::string> names) {
   const auto found = std::find(names.begin(), names.end(), name);
@@ -82,7 +46,7 @@ Head head_of(std::string_view rule, const std::vector<std::string_view>& words,
   if (const std::optional<int> backend = index_of(words[0], backends)) return {*backend, 1};
   const std::optional<int> first = first_device(words[0], backends);
   if (!first) fail_unknown(rule, words[0], backends, absent);
-  if (words.size() > 1 && number(words[1])) {
+  if (words.size() > 1 && number_named(words[1])) {
     fail(ErrorCode::unsupported,
          "placement '{}': no backend '{}' here; there are: {}; layer {} alone is written {}:{}-{}", rule, two,
          fmt::join(backends, ", "), words[1], words[0], words[1], words[1]);
@@ -106,7 +70,7 @@ bool Placement::Rule::covers(int layer, Part which) const {
 
 Placement::Rule Placement::parse_rule(std::string_view text, std::span<const std::string> backends,
                                       int layers, std::span<const AbsentBackend> absent) {
-  const std::vector<std::string_view> words = split(text, ':');
+  const std::vector<std::string_view> words = split_words(text, ':');
   const Head head = head_of(text, words, backends, absent);
   Rule rule;
   rule.backend = head.backend;
@@ -137,7 +101,7 @@ Placement Placement::parse(std::string_view text, std::span<const std::string> b
                            std::span<const AbsentBackend> absent) {
   Placement placement;
   placement.layers_ = layers;
-  for (std::string_view rule : split(text, ',')) {
+  for (std::string_view rule : split_words(text, ',')) {
     placement.rules_.push_back(parse_rule(rule, backends, layers, absent));
   }
   for (int layer = 0; layer < layers; ++layer) {

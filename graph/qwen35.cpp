@@ -2,23 +2,55 @@
 
 #include <cmath>
 
+#include "core/error.hpp"
+
 namespace tandem {
 namespace {
 
 /// Added to the sum of squares of q and k: hard-coded in the model, independent of rms_norm_eps.
 constexpr double kQkNormEps = 1e-6;
 
+/// What all layers of a model are built with.
+struct Building {
+  Graph& graph;
+  const ModelConfig& config;
+  const GearOf& gear_of;
+};
+
+void require_4_bit_shape(const Weight& weight) {
+  if (!is_4_bit(weight.gear)) return;
+  if (!weight.group) {
+    fail(ErrorCode::invalid_argument, "weight '{}' cannot be in 4 bits, expected f32 or bf16", weight.name);
+  }
+  if (weight.shape[1] % kQ4Block == 0) return;
+  fail(ErrorCode::mismatch, "weight '{}' is {}: 4 bits want a multiple of {} columns; give it another gear",
+       weight.name, to_string(weight.shape), kQ4Block);
+}
+
 /// Adds the nodes of one layer, or of the ends of the model.
 class LayerBuilder {
  public:
-  LayerBuilder(Graph& graph, const ModelConfig& config, int layer, Part part)
-      : graph_(graph), config_(config), layer_(layer), part_(part) {}
+  LayerBuilder(const Building& building, int layer, Part part)
+      : graph_(building.graph),
+        config_(building.config),
+        gear_of_(building.gear_of),
+        layer_(layer),
+        part_(part) {}
 
   ValueId value(std::string name, std::int64_t width, Rows rows = Rows::tokens) const {
     return graph_.add_value(std::move(name), layer_, width, rows);
   }
-  WeightId matrix(const std::string& name, std::int64_t rows, std::int64_t columns) const {
-    return graph_.add_weight({prefix() + name, layer_, WeightKind::matrix, Shape{rows, columns}});
+  /// A matrix whose gear can be chosen has a group.
+  Weight described(const std::string& name, std::int64_t rows, std::int64_t columns,
+                   std::optional<Part> group) const {
+    Weight weight{prefix() + name, layer_, WeightKind::matrix, Shape{rows, columns}, Gear::bf16, group};
+    weight.gear = gear_of_(weight);
+    require_4_bit_shape(weight);
+    return weight;
+  }
+  WeightId matrix(const std::string& name, std::int64_t rows, std::int64_t columns,
+                  std::optional<Part> group) const {
+    return graph_.add_weight(described(name, rows, columns, group));
   }
   WeightId vector(const std::string& name, Shape shape) const {
     return graph_.add_weight({prefix() + name, layer_, WeightKind::vector, shape});
@@ -30,19 +62,26 @@ class LayerBuilder {
   ValueId linear(const std::string& name, ValueId x, WeightId weight, const std::string& to,
                  Rows rows = Rows::tokens) const {
     const ValueId y = value(to, graph_.weight(weight).shape[0], rows);
-    node(name, [=](const Bindings& b) -> Op { return Linear{b.read(x), b.weight(weight), {}, b.write(y)}; });
+    node(name, [=, activations = activations(weight)](const Bindings& b) -> Op {
+      return Linear{b.read(x), b.weight(weight), {}, b.write(y), activations};
+    });
     return y;
   }
   ValueId project(const std::string& name, ValueId x, std::int64_t rows, const std::string& to) const {
-    return linear(last_word(name), x, matrix(name + ".weight", rows, graph_.value(x).width), to);
+    return linear(last_word(name), x, matrix(name + ".weight", rows, graph_.value(x).width, part_), to);
+  }
+  /// A projection to a number for each head: too small to be worth 4 bits.
+  ValueId project_small(const std::string& name, ValueId x, std::int64_t rows, const std::string& to) const {
+    return linear(last_word(name), x, matrix(name + ".weight", rows, graph_.value(x).width, std::nullopt),
+                  to);
   }
   /// A projection that ends a block: added to the residual stream.
   ValueId project_residual(const std::string& name, ValueId x, std::int64_t rows, ValueId residual,
                            const std::string& to) const {
-    const WeightId weight = matrix(name + ".weight", rows, graph_.value(x).width);
+    const WeightId weight = matrix(name + ".weight", rows, graph_.value(x).width, part_);
     const ValueId y = value(to, rows);
-    node(last_word(name), [=](const Bindings& b) -> Op {
-      return Linear{b.read(x), b.weight(weight), b.read(residual), b.write(y)};
+    node(last_word(name), [=, activations = activations(weight)](const Bindings& b) -> Op {
+      return Linear{b.read(x), b.weight(weight), b.read(residual), b.write(y), activations};
     });
     return y;
   }
@@ -62,10 +101,14 @@ class LayerBuilder {
 
  private:
   std::string prefix() const { return layer_ == kNoLayer ? "" : "layers." + std::to_string(layer_) + "."; }
+  Activations activations(WeightId weight) const {
+    return graph_.weight(weight).gear == Gear::q4q8 ? Activations::q8 : Activations::real;
+  }
   static std::string last_word(const std::string& name) { return name.substr(name.rfind('.') + 1); }
 
   Graph& graph_;
   const ModelConfig& config_;
+  const GearOf& gear_of_;
   int layer_;
   Part part_;
 };
@@ -78,8 +121,8 @@ GdnProjections add_gdn_projections(const LayerBuilder& l, ValueId x) {
   const ModelConfig& c = l.config();
   return {l.project("linear_attn.in_proj_qkv", x, c.conv_dim(), "xc"),
           l.project("linear_attn.in_proj_z", x, c.value_dim(), "z"),
-          l.project("linear_attn.in_proj_b", x, c.linear_num_value_heads, "b"),
-          l.project("linear_attn.in_proj_a", x, c.linear_num_value_heads, "a")};
+          l.project_small("linear_attn.in_proj_b", x, c.linear_num_value_heads, "b"),
+          l.project_small("linear_attn.in_proj_a", x, c.linear_num_value_heads, "a")};
 }
 
 struct GdnGateValues {
@@ -214,8 +257,9 @@ ValueId add_attention(const LayerBuilder& l, ValueId x, ValueId positions) {
   return gated;
 }
 
-ValueId add_mlp(Graph& graph, const ModelConfig& config, int layer, ValueId hidden) {
-  const LayerBuilder l(graph, config, layer, Part::mlp);
+ValueId add_mlp(const Building& building, int layer, ValueId hidden) {
+  const ModelConfig& config = building.config;
+  const LayerBuilder l(building, layer, Part::mlp);
   const ValueId x = l.rms_norm("post_attention_layernorm", hidden, "mlp_in");
   const ValueId gate = l.project("mlp.gate_proj", x, config.intermediate_size, "gate");
   const ValueId up = l.project("mlp.up_proj", x, config.intermediate_size, "up");
@@ -226,53 +270,71 @@ ValueId add_mlp(Graph& graph, const ModelConfig& config, int layer, ValueId hidd
   return l.project_residual("mlp.down_proj", product, config.hidden_size, hidden, "hidden");
 }
 
-ValueId add_layer(Graph& graph, const ModelConfig& config, int layer, ValueId hidden, ValueId positions) {
+ValueId add_layer(const Building& building, int layer, ValueId hidden, ValueId positions) {
+  const ModelConfig& config = building.config;
   const bool recurrent = config.layer_types[static_cast<std::size_t>(layer)] == LayerType::linear_attention;
-  const LayerBuilder l(graph, config, layer, recurrent ? Part::gdn : Part::attention);
+  const LayerBuilder l(building, layer, recurrent ? Part::gdn : Part::attention);
   const ValueId x = l.rms_norm("input_layernorm", hidden, "mixer_in");
   const ValueId mixed = recurrent ? add_gdn(l, x) : add_attention(l, x, positions);
   const ValueId after = l.project_residual(recurrent ? "linear_attn.out_proj" : "self_attn.o_proj", mixed,
                                            config.hidden_size, hidden, "after_mixer");
-  return add_mlp(graph, config, layer, after);
+  return add_mlp(building, layer, after);
 }
 
-void add_head(Graph& graph, const ModelConfig& config, ValueId hidden, WeightId embedding) {
-  const LayerBuilder l(graph, config, kNoLayer, Part::head);
+/// The embedding's weight, or one of its own.
+WeightId head_weight(const LayerBuilder& l, Graph& graph, WeightId embedding) {
+  const Weight head =
+      l.described("lm_head.weight", l.config().vocab_size, l.config().hidden_size, Part::head);
+  if (l.config().tie_word_embeddings && head.gear == graph.weight(embedding).gear) return embedding;
+  return graph.add_weight(head);
+}
+
+void add_head(const Building& building, ValueId hidden, WeightId embedding) {
+  Graph& graph = building.graph;
+  const LayerBuilder l(building, kNoLayer, Part::head);
   const ValueId rows = graph.add_input("output_rows", 1, ValueType::index, Rows::outputs);
-  const ValueId picked = l.value("picked", config.hidden_size, Rows::outputs);
+  const ValueId picked = l.value("picked", building.config.hidden_size, Rows::outputs);
   l.node("gather_outputs", [=](const Bindings& b) -> Op {
     return GatherRows{b.read(hidden), b.read(rows), b.write(picked)};
   });
   const ValueId final_norm = l.rms_norm("norm", picked, "final", Rows::outputs);
-  const WeightId head = config.tie_word_embeddings
-                            ? embedding
-                            : l.matrix("lm_head.weight", config.vocab_size, config.hidden_size);
-  l.linear("lm_head", final_norm, head, "logits", Rows::outputs);
+  l.linear("lm_head", final_norm, head_weight(l, graph, embedding), "logits", Rows::outputs);
 }
 
 }  // namespace
 
-Graph build_model_graph(const ModelConfig& config) {
+Gear published_gear(const Weight&) { return Gear::bf16; }
+
+GearOf gears_of(const Gears& asked, GearOf otherwise) {
+  return [=](const Weight& weight) {
+    const std::optional<Gear> gear = weight.group ? asked.of(weight.layer, *weight.group) : std::nullopt;
+    return gear ? *gear : otherwise(weight);
+  };
+}
+
+Graph build_model_graph(const ModelConfig& config, const GearOf& gear_of) {
   Graph graph(config.rotary_dim / 2);
+  const Building building{graph, config, gear_of};
   const ValueId ids = graph.add_input("ids", 1, ValueType::index);
   const ValueId positions = graph.add_input("positions", 1, ValueType::index);
-  const LayerBuilder l(graph, config, kNoLayer, Part::embedding);
-  const WeightId embedding = l.matrix("embed_tokens.weight", config.vocab_size, config.hidden_size);
+  const LayerBuilder l(building, kNoLayer, Part::embedding);
+  const WeightId embedding =
+      l.matrix("embed_tokens.weight", config.vocab_size, config.hidden_size, std::nullopt);
   ValueId hidden = l.value("hidden", config.hidden_size);
   l.node("embed", [=](const Bindings& b) -> Op {
     return Embed{b.read(ids), b.weight(embedding), b.write(hidden)};
   });
   for (int layer = 0; layer < static_cast<int>(config.num_hidden_layers); ++layer) {
-    hidden = add_layer(graph, config, layer, hidden, positions);
+    hidden = add_layer(building, layer, hidden, positions);
   }
-  add_head(graph, config, hidden, embedding);
+  add_head(building, hidden, embedding);
   return graph;
 }
 
-Graph build_gdn_graph(const ModelConfig& config, int layer) {
+Graph build_gdn_graph(const ModelConfig& config, int layer, const GearOf& gear_of) {
   Graph graph;
   const ValueId x = graph.add_input("x", config.hidden_size, ValueType::real);
-  const LayerBuilder l(graph, config, layer, Part::gdn);
+  const LayerBuilder l({graph, config, gear_of}, layer, Part::gdn);
   l.project("linear_attn.out_proj", add_gdn(l, x), config.hidden_size, "out");
   return graph;
 }

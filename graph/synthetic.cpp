@@ -6,7 +6,6 @@
 
 #include "core/error.hpp"
 #include "core/io/geometries.hpp"
-#include "graph/qwen35.hpp"
 
 namespace tandem {
 namespace {
@@ -133,10 +132,24 @@ RandomTensor synthetic_weight(const SyntheticSpec& spec, const ModelConfig& conf
           distribution.deviation, distribution.offset};
 }
 
-std::shared_ptr<const Model> make_synthetic_model(const SyntheticSpec& spec) {
+GearOf synthetic_gears(const SyntheticSpec& spec, const Gears& asked) {
+  asked.require_layers(synthetic_config(spec).num_hidden_layers);
+  const Gear stored = spec.dtype == DType::f32 ? Gear::f32 : Gear::bf16;
+  return gears_of(asked, [=](const Weight&) { return stored; });
+}
+
+WeightData synthetic_data(const SyntheticSpec& spec, const ModelConfig& config, const Weight& weight) {
+  RandomTensor values = synthetic_weight(spec, config, weight);
+  if (weight.kind == WeightKind::matrix) values.dtype = weight_dtype(weight.gear);
+  if (weight.group == Part::head && config.tie_word_embeddings)
+    values.random = CounterRandom("embed_tokens.weight", spec.seed);
+  return values;
+}
+
+std::shared_ptr<const Model> make_synthetic_model(const SyntheticSpec& spec, const Gears& gears) {
   ModelConfig config = synthetic_config(spec);
-  Graph graph = build_model_graph(config);
-  const auto source = [&](const Weight& weight) { return synthetic_weight(spec, config, weight); };
+  Graph graph = build_model_graph(config, synthetic_gears(spec, gears));
+  const auto source = [&](const Weight& weight) { return synthetic_data(spec, config, weight); };
   return std::make_shared<const Model>(config, std::move(graph), source);
 }
 

@@ -7,6 +7,7 @@
 
 #include "core/random_tensor.hpp"
 #include "graph/model.hpp"
+#include "graph/qwen35.hpp"
 
 namespace tandem {
 
@@ -42,7 +43,17 @@ ModelConfig synthetic_config(const SyntheticSpec& spec);
 /// size.
 RandomTensor synthetic_weight(const SyntheticSpec& spec, const ModelConfig& config, const Weight& weight);
 
-/// The model; matrices take no memory before a backend makes them. Throws as synthetic_config.
-std::shared_ptr<const Model> make_synthetic_model(const SyntheticSpec& spec);
+/// What the spec's matrices are in where nothing else is asked for. Throws Error(invalid_argument) for a
+/// layer that the model has not.
+GearOf synthetic_gears(const SyntheticSpec& spec, const Gears& asked);
+
+/// The values of a weight of a model in gears: made in the gear's type at once, not converted from the
+/// spec's. In 4 bits they are random levels and scales of the same size, not the quantised values of the
+/// other types. A tied head of its own has the embedding's random numbers.
+WeightData synthetic_data(const SyntheticSpec& spec, const ModelConfig& config, const Weight& weight);
+
+/// The model in the gears asked for; matrices take no memory before a backend makes them. Throws as
+/// synthetic_config and synthetic_gears.
+std::shared_ptr<const Model> make_synthetic_model(const SyntheticSpec& spec, const Gears& gears = {});
 
 }  // namespace tandem

@@ -21,8 +21,9 @@ struct WeightData {
 
   /// The values in host memory, made there now if they are random. Throws Error(out_of_memory).
   HostTensor on_host() const;
-  /// Copies elements [begin, end) to `to`.
-  void read(std::int64_t begin, std::int64_t end, void* to) const;
+  /// Copies bytes [begin, end) of the tensor as it lies in memory to `to`. REQUIRES: whole elements, but for
+  /// q4.
+  void read(std::int64_t begin, std::int64_t end, std::byte* to) const;
   /// Makes the weight resident on a backend, which computes random values itself. Throws as Backend::load and
   /// Backend::generate.
   ResidentTensor load_on(Backend& backend) const;

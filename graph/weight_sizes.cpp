@@ -1,32 +1,18 @@
 #include "graph/weight_sizes.hpp"
 
-#include <algorithm>
 #include <functional>
 #include <numeric>
 
 #include "core/error.hpp"
-#include "graph/tensor_names.hpp"
 
 namespace tandem {
 namespace {
 
-const TensorInfo& info_of(const Checkpoint& checkpoint, const Weight& weight) {
-  const std::vector<std::string> names = tensor_names(weight.name);
-  const auto found =
-      std::find_if(names.begin(), names.end(), [&](auto& name) { return checkpoint.contains(name); });
-  if (found == names.end()) {
-    fail(ErrorCode::not_found, "tensor '{}' is missing (looked for {})", weight.name, fmt::join(names, ", "));
-  }
-  return checkpoint.info(*found);
-}
-
-std::int64_t bytes_as(const Weight& weight, DType type) {
-  return checked_mul(checked_elements(weight.shape, "weight"), static_cast<std::int64_t>(size_of(type)),
-                     "weight");
-}
-
-bool kept_as_bf16(const Weight& weight, const std::string& dtype) {
-  return weight.kind == WeightKind::matrix && dtype == "BF16";
+WeightSize size_in_gear(const Weight& weight) {
+  const DType type = weight.kind == WeightKind::matrix ? weight_dtype(weight.gear) : DType::f32;
+  const std::int64_t elements = checked_elements(weight.shape, "weight");
+  checked_mul(elements, static_cast<std::int64_t>(sizeof(float)), "weight");  // no type is larger
+  return {storage_bytes(type, elements), true};
 }
 
 }  // namespace
@@ -40,10 +26,10 @@ WeightSizes weight_sizes(const Model& model) {
   return sizes;
 }
 
-WeightSizes weight_sizes(const Graph& graph, const Checkpoint& checkpoint) {
+WeightSizes weight_sizes(const Graph& graph, const ModelFiles& files) {
   WeightSizes sizes;
   for (const Weight& weight : graph.weights()) {
-    const TensorInfo& info = info_of(checkpoint, weight);
+    const TensorInfo& info = files.info(weight);
     if (info.dtype != "F32" && info.dtype != "BF16" && info.dtype != "F16") {
       fail(ErrorCode::mismatch, "tensor '{}' is {}, expected F32, BF16 or F16", weight.name, info.dtype);
     }
@@ -53,16 +39,14 @@ WeightSizes weight_sizes(const Graph& graph, const Checkpoint& checkpoint) {
       fail(ErrorCode::mismatch, "tensor '{}' is [{}], the configuration asks for {}", weight.name,
            fmt::join(info.dims, ", "), to_string(weight.shape));
     }
-    sizes.push_back({bytes_as(weight, kept_as_bf16(weight, info.dtype) ? DType::bf16 : DType::f32), true});
+    sizes.push_back(size_in_gear(weight));
   }
   return sizes;
 }
 
 WeightSizes weight_sizes(const Graph& graph) {
   WeightSizes sizes;
-  for (const Weight& weight : graph.weights()) {
-    sizes.push_back({bytes_as(weight, kept_as_bf16(weight, "BF16") ? DType::bf16 : DType::f32), true});
-  }
+  for (const Weight& weight : graph.weights()) sizes.push_back(size_in_gear(weight));
   return sizes;
 }
 

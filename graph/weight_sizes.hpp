@@ -3,14 +3,14 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/io/checkpoint.hpp"
 #include "graph/model.hpp"
+#include "graph/model_files.hpp"
 
 namespace tandem {
 
 /// What a weight takes where it is loaded.
 struct WeightSize {
-  std::int64_t bytes = 0;  ///< as a backend gets it: a matrix as in the file or widened, a vector as f32
+  std::int64_t bytes = 0;  ///< as a backend gets it: a matrix in its gear, a vector as f32
   bool in_place = true;    ///< lies in host memory already, where a backend of host memory uses it
 
   bool operator==(const WeightSize&) const = default;
@@ -26,9 +26,9 @@ WeightSizes weight_sizes(const Model& model);
 
 /// From the headers of the files alone. Throws Error(not_found) for a missing tensor, Error(mismatch) for one
 /// of another size or type.
-WeightSizes weight_sizes(const Graph& graph, const Checkpoint& checkpoint);
+WeightSizes weight_sizes(const Graph& graph, const ModelFiles& files);
 
-/// As published, without any files: matrices in bf16.
+/// By the gears of the graph, without any files.
 WeightSizes weight_sizes(const Graph& graph);
 
 }  // namespace tandem

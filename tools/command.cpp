@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <map>
 
+#include "graph/model_files.hpp"
 #include "graph/synthetic.hpp"
 #include "tools/byte_size.hpp"
 #include "tools/progress.hpp"
@@ -95,6 +96,14 @@ void ModelOptions::add_model(CLI::App& command) {
                   "instead: random weights at a published model's sizes, as in 27B or "
                   "0.8B:layers=2,vocab=512,dtype=f32,seed=7")
       ->excludes(directory);
+  add_gear(command);
+}
+
+void ModelOptions::add_gear(CLI::App& command) {
+  command.add_option_function<std::string>(
+      "--gear", [this](const std::string& text) { gears = Gears::parse(text); },
+      "what projections are computed in: f32, bf16, q4, q4q8, or rules as in "
+      "gdn=q4,mlp=q4q8,head=bf16,layer.3=f32 (default: as stored)");
 }
 
 void ModelOptions::add_hardware(CLI::App& command) {
@@ -165,6 +174,17 @@ ModelConfig ModelOptions::config() const {
   return synthetic ? synthetic_config(parse_synthetic_spec(*synthetic)) : load_model_config(directory());
 }
 
+Graph ModelOptions::graph() const {
+  if (synthetic) {
+    const SyntheticSpec spec = parse_synthetic_spec(*synthetic);
+    return build_model_graph(synthetic_config(spec), synthetic_gears(spec, gears));
+  }
+  if (has_weights(directory())) return ModelFiles(directory()).graph(gears);
+  const ModelConfig config = load_model_config(directory());
+  gears.require_layers(config.num_hidden_layers);
+  return build_model_graph(config, gears_of(gears, published_gear));
+}
+
 bool ModelOptions::may_use_gpu() const {
   return gpu_layers || place == "auto" || place.find("cuda") != std::string::npos;
 }
@@ -180,9 +200,9 @@ Context ModelOptions::make_context(bool gpu, bool stand_in) const {
 }
 
 std::shared_ptr<const Model> ModelOptions::open() const {
-  if (synthetic) return make_synthetic_model(parse_synthetic_spec(*synthetic));
+  if (synthetic) return make_synthetic_model(parse_synthetic_spec(*synthetic), gears);
   Progress progress("loading weights");
-  return Model::open(directory(), [&](std::size_t done, std::size_t total) {
+  return Model::open(directory(), gears, [&](std::size_t done, std::size_t total) {
     if (interrupted()) fail(ErrorCode::interrupted, "interrupted after {} of {} weights", done, total);
     progress.show(done, total);
   });

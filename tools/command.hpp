@@ -67,6 +67,7 @@ std::vector<TokenId> parse_ids(std::string_view text, std::string_view where);
 struct ModelOptions {
   std::string model;                     ///< a Hugging Face directory; empty: the default model
   std::optional<std::string> synthetic;  ///< instead: graph/synthetic.hpp
+  Gears gears;                           ///< --gear; empty: as stored
   std::string place = "cpu";
   int threads = 0;
   std::string isa;  ///< kernel variant to force; empty: TANDEM_CPU_ISA, or the best usable one
@@ -78,7 +79,8 @@ struct ModelOptions {
   bool verify_transfers = false;
   std::shared_ptr<Faults> faults = nullptr;  ///< --faults; null: none
 
-  void add_model(CLI::App& command);
+  void add_model(CLI::App& command);       ///< MODEL, --synthetic and --gear
+  void add_gear(CLI::App& command);        ///< --gear alone
   void add_hardware(CLI::App& command);    ///< --threads, --isa, --gpu-memory
   void add_backends(CLI::App& command);    ///< these, and --place
   void add_gpu_layers(CLI::App& command);  ///< for commands that open their session by open_session.hpp
@@ -93,6 +95,8 @@ struct ModelOptions {
   std::string name() const;
   /// Of the model, without its weights.
   ModelConfig config() const;
+  /// The graph in its gears, without the weights; of a directory without weights as published in bf16.
+  Graph graph() const;
   /// Whether the placement can mean a GPU. If not, none is touched.
   bool may_use_gpu() const;
   Context make_context() const;

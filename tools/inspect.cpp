@@ -42,7 +42,7 @@ Facts gather(const InspectOptions& options) {
   facts.model = options.model.name();
   facts.synthetic = options.model.synthetic.has_value();
   facts.config = options.model.config();
-  const Graph graph = build_model_graph(facts.config);
+  const Graph graph = options.model.graph();
   facts.parameters = parameter_count(graph);
   facts.weight_bytes = weight_bytes(options.model, facts.config, graph);
   facts.context = options.model.context > 0

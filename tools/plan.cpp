@@ -1,7 +1,5 @@
 #include <nlohmann/json.hpp>
 
-#include "core/io/checkpoint.hpp"
-#include "graph/qwen35.hpp"
 #include "tools/open_session.hpp"
 
 namespace tandem::tools {
@@ -88,14 +86,14 @@ nlohmann::json to_json(const SessionPlan& planned) {
 WeightSizes sizes_of(const ModelOptions& model, const Graph& graph) {
   if (model.synthetic) return weight_sizes(*model.open());  // nothing large is made for it
   const std::filesystem::path directory = model.directory();
-  if (has_weights(directory)) return weight_sizes(graph, Checkpoint::open(directory));
+  if (has_weights(directory)) return weight_sizes(graph, ModelFiles(directory));
   fmt::print(stderr, "{}: no weights there; counted as if in bf16\n", directory.string());
   return weight_sizes(graph);
 }
 
 int run(const PlanOptions& options) {
   const ModelConfig config = options.model.config();
-  const Graph graph = build_model_graph(config);
+  const Graph graph = options.model.graph();
   const Context context = options.model.make_context();
   SessionOptions session;
   session.limits.outputs = 1;  // as `run` has it

@@ -117,7 +117,7 @@ TEST(SessionPlan, HomesThatDoNotFitAreRefusedBeforeAnythingIsLoaded) {
 TEST(SessionPlan, TheHeadersOfTheFilesTellTheSizes) {
   const Model& model = *tiny_model();
   const auto directory = std::filesystem::path(std::getenv("TANDEM_MODELS")) / "tiny";
-  EXPECT_EQ(weight_sizes(model.graph(), Checkpoint::open(directory)), weight_sizes(model));
+  EXPECT_EQ(weight_sizes(model.graph(), ModelFiles(directory)), weight_sizes(model));
   EXPECT_EQ(weight_sizes(model.graph()), weight_sizes(model)) << "it is stored in bf16";
 }
 

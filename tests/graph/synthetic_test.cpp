@@ -105,7 +105,8 @@ TEST(Synthetic, VectorsAreWhatALoadedFileWouldGive) {
 TEST(Synthetic, AWeightDependsOnItsNameAndTheSeed) {
   const auto first = [](const char* spec, const std::string& name) {
     bf16 value{};
-    weight(*make_synthetic_model(parse_synthetic_spec(spec)), name).read(0, 1, &value);
+    weight(*make_synthetic_model(parse_synthetic_spec(spec)), name)
+        .read(0, sizeof value, reinterpret_cast<std::byte*>(&value));
     return value.bits;
   };
   const std::string up = "layers.0.mlp.up_proj.weight";

@@ -12,13 +12,12 @@
 #include "core/text/tokenizer.hpp"
 
 namespace tandem {
-namespace {
 
 std::filesystem::path tiny_directory() {
   return std::filesystem::path(std::getenv("TANDEM_MODELS")) / "tiny";
 }
 
-}  // namespace
+std::shared_ptr<const Model> open_tiny(const Gears& gears) { return Model::open(tiny_directory(), gears); }
 
 std::shared_ptr<const Model> tiny_model() {
   static const std::shared_ptr<const Model> model = Model::open(tiny_directory());
@@ -68,12 +67,12 @@ std::vector<TokenId> batch_ids(int sequence) {
 }
 
 std::vector<Outcome> run_batch(const Context& context, const std::string& place,
-                               const std::vector<int>& order) {
+                               const std::vector<int>& order, const std::shared_ptr<const Model>& model) {
   SessionOptions options;
   options.place = place;
   options.sequences = kBatchSequences;
   options.context_tokens = 256;
-  Session session(context, tiny_model(), options);
+  Session session(context, model, options);
   std::vector<SequenceId> ids;
   std::vector<std::vector<TokenId>> tokens;
   std::vector<Outcome> outcomes(kBatchSequences);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,6 +14,9 @@ namespace tandem {
 
 /// The shipped model, opened once.
 std::shared_ptr<const Model> tiny_model();
+std::filesystem::path tiny_directory();
+/// The shipped model in other gears.
+std::shared_ptr<const Model> open_tiny(const Gears& gears);
 inline constexpr int kTinyLayers = 8;
 
 /// The first `count` tokens of the held-out text.
@@ -42,7 +46,8 @@ std::vector<TokenId> batch_ids(int sequence);
 
 /// Takes all of them together, in steps of ragged sizes, each step in the given order.
 std::vector<Outcome> run_batch(const Context& context, const std::string& place,
-                               const std::vector<int>& order);
+                               const std::vector<int>& order,
+                               const std::shared_ptr<const Model>& model = tiny_model());
 
 /// A name for a test out of a placement.
 std::string test_name(std::string placement);

@@ -35,11 +35,11 @@ struct RoundTripResult {
 };
 
 /// The mixer of the model's first layer alone.
-std::shared_ptr<const Model> make_mixer(SyntheticSpec spec) {
+std::shared_ptr<const Model> make_mixer(SyntheticSpec spec, const Gears& gears) {
   spec.layers = 1;
   ModelConfig config = synthetic_config(spec);
-  Graph graph = build_gdn_graph(config);
-  const auto source = [&](const Weight& weight) { return synthetic_weight(spec, config, weight); };
+  Graph graph = build_gdn_graph(config, 0, synthetic_gears(spec, gears));
+  const auto source = [&](const Weight& weight) { return synthetic_data(spec, config, weight); };
   return std::make_shared<const Model>(config, std::move(graph), source);
 }
 
@@ -66,7 +66,7 @@ RoundTripResult measure(const RoundTripOptions& options) {
   const Context context = options.model.make_context();
   const int index = backend_named(options.model.place, context.names(), context.absent());
   Backend& backend = context.backend(static_cast<std::size_t>(index));
-  const std::shared_ptr<const Model> model = make_mixer(spec);
+  const std::shared_ptr<const Model> model = make_mixer(spec, options.model.gears);
   RoundTrip run(backend, model, make_inputs(options.tokens * model->config().hidden_size, spec.seed));
   RoundTripResult result{"synthetic " + to_text(spec),
                          backend.info().name,

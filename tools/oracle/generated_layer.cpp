@@ -109,7 +109,7 @@ std::shared_ptr<const Model> make_generated_model(const GeneratedLayer& layer, T
     return HostTensor{ConstTensor(values->data(), DType::f32, weight.shape), values};
   };
   ModelConfig config = config_of(layer, place.layers);
-  Graph graph = build_gdn_graph(config, place.index);
+  Graph graph = build_gdn_graph(config, place.index, [](const Weight&) { return Gear::f32; });
   return std::make_shared<const Model>(std::move(config), std::move(graph), source);
 }
 
