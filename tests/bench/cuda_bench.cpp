@@ -79,23 +79,65 @@ void copy_bandwidth(Bench& b) {
   b.report("copy 4 GiB", ms * 1e3, 2.0 * kDelayBytes);
 }
 
-void linear(Bench& b, DType dtype, std::int64_t rows, std::int64_t columns, std::int64_t tokens) {
-  const std::int64_t bytes = rows * columns * static_cast<std::int64_t>(size_of(dtype));
+/// How a projection is measured. 4-bit weights want x laid out first, which neighbours that have the same x
+/// share: `laid_out` measures the projection without that.
+struct Way {
+  std::string_view name;
+  Gear gear;
+  bool laid_out = false;
+
+  DType dtype() const { return weight_dtype(gear); }
+  Activations activations() const { return gear == Gear::q4q8 ? Activations::q8 : Activations::real; }
+};
+constexpr Way kWays[] = {{"f32", Gear::f32},   {"bf16", Gear::bf16},
+                         {"q4", Gear::q4},     {"q4, x laid out", Gear::q4, true},
+                         {"q4q8", Gear::q4q8}, {"q4q8, x in 8 bits", Gear::q4q8, true}};
+
+void linear(Bench& b, const Way& way, std::int64_t rows, std::int64_t columns, std::int64_t tokens) {
+  const std::int64_t bytes = storage_bytes(way.dtype(), rows * columns);
   const std::int64_t copies = std::clamp<std::int64_t>(kFootprint / bytes, 2, 300);
   std::vector<Tensor> weights;
-  for (std::int64_t i = 0; i < copies; ++i) weights.push_back(b.random(dtype, Shape{rows, columns}));
-  const Tensor x = b.random(DType::f32, Shape{tokens, columns}),
-               y = b.random(DType::f32, Shape{tokens, rows});
+  for (std::int64_t i = 0; i < copies; ++i) weights.push_back(b.random(way.dtype(), Shape{rows, columns}));
+  const Tensor x[2] = {b.random(DType::f32, Shape{tokens, columns}),
+                       b.random(DType::f32, Shape{tokens, columns})};
+  const Tensor y = b.random(DType::f32, Shape{tokens, rows});
   const double ms = b.ms_of([&] {
-    for (const Tensor& weight : weights) b.backend->submit(Linear{x, weight, {}, y});
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      b.backend->submit(Linear{x[way.laid_out ? 0 : i % 2], weights[i], {}, y, way.activations()});
+    }
   });
   const double us = ms * 1e3 / static_cast<double>(copies);
   b.report(
-      fmt::format("linear {} {}x{}, {} token{}", name(dtype), rows, columns, tokens, tokens == 1 ? "" : "s"),
-      us, static_cast<double>(bytes + 4 * tokens * (rows + columns)));
+      fmt::format("linear {} {}x{}, {} token{}", way.name, rows, columns, tokens, tokens == 1 ? "" : "s"), us,
+      static_cast<double>(bytes + 4 * tokens * (rows + columns)));
   if (tokens > 1) {
     fmt::print("{:>46.1f} T multiply-adds/s\n", static_cast<double>(rows * columns * tokens) / us * 1e-6);
   }
+  b.forget();
+}
+
+/// The three large projections of a Gated DeltaNet layer, one token: the first two have the same x.
+void layer_projections(Bench& b, const Way& way) {
+  constexpr std::int64_t kHidden = 5120, kIn = 10240, kGate = 6144;
+  const std::int64_t bytes = storage_bytes(way.dtype(), kHidden * (kIn + 2 * kGate));
+  const std::int64_t layers = kFootprint / bytes;
+  std::vector<Tensor> in, gate, out;
+  for (std::int64_t i = 0; i < layers; ++i) {
+    in.push_back(b.random(way.dtype(), Shape{kIn, kHidden}));
+    gate.push_back(b.random(way.dtype(), Shape{kGate, kHidden}));
+    out.push_back(b.random(way.dtype(), Shape{kHidden, kGate}));
+  }
+  const auto real = [&](std::int64_t width) { return b.random(DType::f32, Shape{1, width}); };
+  const Tensor x = real(kHidden), xc = real(kIn), z = real(kGate), onn = real(kGate), y = real(kHidden);
+  const double ms = b.ms_of([&] {
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      b.backend->submit(Linear{x, in[i], {}, xc, way.activations()});
+      b.backend->submit(Linear{x, gate[i], {}, z, way.activations()});
+      b.backend->submit(Linear{onn, out[i], {}, y, way.activations()});
+    }
+  });
+  b.report(fmt::format("three projections of a layer, {}", way.name), ms * 1e3 / static_cast<double>(layers),
+           static_cast<double>(bytes));
   b.forget();
 }
 
@@ -213,12 +255,13 @@ std::int64_t bytes_of(const Model& model, const char* weight) {
 
 /// A whole synthetic 27B model, a token at a time, logits fetched: against the time that reading its weights
 /// would take at the copy bandwidth. A row of the embedding is all that is read of it.
-void decode(Bench& b) {
+void decode(Bench& b, std::string_view gears) {
   constexpr int kTokens = 48;
   std::vector<std::unique_ptr<Backend>> backends;
   backends.push_back(make_cuda_backend({}));
   const Context context(std::move(backends));
-  const std::shared_ptr<const Model> model = make_synthetic_model(parse_synthetic_spec("27B"));
+  const std::shared_ptr<const Model> model =
+      make_synthetic_model(parse_synthetic_spec("27B"), Gears::parse(gears));
   SessionOptions options;
   options.place = "cuda";
   options.limits = {1, 1};
@@ -233,7 +276,8 @@ void decode(Bench& b) {
   }
   std::sort(times.begin(), times.end());
   const std::int64_t bytes = model->weight_bytes() - bytes_of(*model, "embed_tokens.weight");
-  b.report("decode 27B bf16, 64 layers, one token", times[times.size() / 2], static_cast<double>(bytes));
+  b.report(fmt::format("decode 27B {}, 64 layers, one token", gears), times[times.size() / 2],
+           static_cast<double>(bytes));
 }
 
 int run(const char* json_file) {
@@ -245,7 +289,7 @@ int run(const char* json_file) {
   Bench b;
   fmt::print("{}\n", b.backend->info().description);
   copy_bandwidth(b);
-  for (DType dtype : {DType::f32, DType::bf16}) {
+  for (const Way& way : kWays) {
     for (const auto& [rows, columns] : std::vector<std::pair<std::int64_t, std::int64_t>>{{10240, 5120},
                                                                                           {6144, 5120},
                                                                                           {5120, 6144},
@@ -253,15 +297,17 @@ int run(const char* json_file) {
                                                                                           {5120, 17408},
                                                                                           {48, 5120},
                                                                                           {248320, 5120}}) {
-      linear(b, dtype, rows, columns, 1);
+      linear(b, way, rows, columns, 1);
     }
-    for (std::int64_t tokens : {2, 4, 8, 64, 512}) linear(b, dtype, 10240, 5120, tokens);
+    if (way.laid_out) continue;
+    for (std::int64_t tokens : {2, 4, 8, 64, 512}) linear(b, way, 10240, 5120, tokens);
+    layer_projections(b, way);
   }
   for (std::int64_t tokens : {1, 64}) between_projections(b, tokens);
   rms_norm(b);
   for (std::int64_t context : {1024, 4096, 32768}) attention(b, context);
   b.give_back_arena();
-  decode(b);
+  for (const char* gears : {"bf16", "q4q8", "q4"}) decode(b, gears);
   if (json_file != nullptr) {
     std::FILE* file = std::fopen(json_file, "w");
     if (file == nullptr) fail(ErrorCode::io, "{}: cannot write", json_file);

@@ -10,9 +10,21 @@
 namespace tandem {
 
 /// The functions of core/numerics.hpp that kernels call.
-enum class Function : std::uint8_t { exp, sigmoid, silu, softplus, inverse_sqrt };
-inline constexpr std::array kFunctions{Function::exp, Function::sigmoid, Function::silu, Function::softplus,
-                                       Function::inverse_sqrt};
+enum class Function : std::uint8_t { exp, sigmoid, silu, softplus, inverse_sqrt, widen_f16, round_to_f16 };
+inline constexpr std::array kFunctions{Function::exp,         Function::sigmoid,      Function::silu,
+                                       Function::softplus,    Function::inverse_sqrt, Function::widen_f16,
+                                       Function::round_to_f16};
+
+/// binary16 by the hardware's own instruction, as kernels read the scales of 4-bit weights.
+TANDEM_FN float widen_as_kernels_do(f16 x) {
+#if defined(__CUDA_ARCH__)
+  float wide;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(wide) : "h"(x.bits));
+  return wide;
+#else
+  return num::widen(x);
+#endif
+}
 
 /// The function itself, on whichever side this is compiled for.
 TANDEM_FN float apply(Function function, float x) {
@@ -27,6 +39,10 @@ TANDEM_FN float apply(Function function, float x) {
       return num::softplus(x);
     case Function::inverse_sqrt:
       return num::inverse_sqrt(x);
+    case Function::widen_f16:  // of the lower half of the bits: all patterns come, many times
+      return widen_as_kernels_do(f16{static_cast<std::uint16_t>(num::bits_of(x))});
+    case Function::round_to_f16:
+      return num::widen(num::round_to_f16(x));
   }
   return 0.0f;
 }

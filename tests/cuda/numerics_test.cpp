@@ -40,7 +40,8 @@ TEST_P(DeviceNumerics, EqualsTheHostForEveryFloat) {
   EXPECT_EQ(different, 0) << "for example at bits " << std::hex << example;
 }
 
-constexpr std::array kNames{"exp", "sigmoid", "silu", "softplus", "inverse_sqrt"};
+constexpr std::array kNames{"exp",          "sigmoid",   "silu",        "softplus",
+                            "inverse_sqrt", "widen_f16", "round_to_f16"};
 
 INSTANTIATE_TEST_SUITE_P(Cuda, DeviceNumerics, testing::ValuesIn(kFunctions),
                          [](const auto& info) { return kNames[static_cast<std::size_t>(info.param)]; });

@@ -139,26 +139,31 @@ struct Q4Cut {
 
 /// Neighbouring blocks have the same rows and other tokens, so that weights are read from memory once. Rows
 /// and tokens past the end repeat the last one and are not stored.
-template <class C>
+template <class C, bool kOneTile>
 __global__ void __launch_bounds__(C::kThreads, C::kBlocksPerSm)
     q4_linear_kernel(const __grid_constant__ Q4Operands op, const typename C::X x, unsigned token_tiles) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  const unsigned tile = blockIdx.x / token_tiles;
-  const std::int64_t first_token = std::int64_t{blockIdx.x - tile * token_tiles} * C::kTokens;
+  const unsigned tile = kOneTile ? blockIdx.x : blockIdx.x / token_tiles;
+  const std::int64_t first_token = kOneTile ? 0 : std::int64_t{blockIdx.x - tile * token_tiles} * C::kTokens;
   const std::int64_t first_row = (std::int64_t{tile} * C::kWarps + threadIdx.x / kWarp) * C::kRows;
-  std::int64_t begins[C::kRows], tokens[C::kTokens];
+  const uint4* levels[C::kRows];
+  const unsigned short* scales[C::kRows];
+  std::int64_t tokens[C::kTokens];
 #pragma unroll
-  for (int r = 0; r < C::kRows; ++r) begins[r] = min(first_row + r, op.rows - 1) * op.blocks + lane;
+  for (int r = 0; r < C::kRows; ++r) {
+    const std::int64_t row = min(first_row + r, op.rows - 1);
+    levels[r] = op.levels + row * op.blocks;
+    scales[r] = op.scales + row * op.blocks;
+  }
 #pragma unroll
   for (int t = 0; t < C::kTokens; ++t) tokens[t] = min(first_token + t, op.tokens - 1);
 
   Q4Bits w[C::kAhead][C::kRows];
   const auto load = [&](int u, int chunk) {
-    if (chunk * kWarp + lane >= op.blocks) return;
+    const int block = chunk * kWarp + lane;
+    if (block >= op.blocks) return;
 #pragma unroll
-    for (int r = 0; r < C::kRows; ++r) {
-      w[u][r] = load_block(op.levels + begins[r] + chunk * kWarp, op.scales + begins[r] + chunk * kWarp);
-    }
+    for (int r = 0; r < C::kRows; ++r) w[u][r] = load_block(levels[r] + block, scales[r] + block);
   };
 #pragma unroll
   for (int u = 0; u < C::kAhead; ++u) load(u, u);
@@ -220,8 +225,11 @@ cudaError_t launch_q4_linear(const Linear& op, const Launch& where) {
                             op.weight.rows(),
                             static_cast<int>(q4.row_blocks)};
   const std::int64_t token_tiles = ceil_div(operands.tokens, C::kTokens);
-  status = launch(where, q4_linear_kernel<C>, token_tiles * C::row_tiles(operands.rows), C::kThreads, 0,
-                  operands, x, static_cast<unsigned>(token_tiles));
+  const auto start = [&](auto kernel) {
+    return launch(where, kernel, token_tiles * C::row_tiles(operands.rows), C::kThreads, 0, operands, x,
+                  static_cast<unsigned>(token_tiles));
+  };
+  status = token_tiles == 1 ? start(q4_linear_kernel<C, true>) : start(q4_linear_kernel<C, false>);
   if (!overlap(op.x, op.y)) where.laid_out = wanted;
   return status;
 }
