@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/io/mapped_file.hpp"
-#include "tools/command.hpp"
+#include "tools/check_commands.hpp"
 
 namespace tandem::tools {
 namespace {
@@ -55,7 +55,7 @@ int run(const CheckOptions& options) {
 
 void add_check(CLI::App& program, Action& action) {
   const auto options = std::make_shared<CheckOptions>();
-  CLI::App* check = program.add_subcommand("check", "Compare with values from elsewhere");
+  CLI::App* check = program.add_subcommand("check", "Compare with values from elsewhere, or gears with each other");
   check->require_subcommand(1);
   check->footer("Example: tandem check oracle tests/data/oracle/tiny");
   CLI::App* command =
@@ -70,6 +70,7 @@ void add_check(CLI::App& program, Action& action) {
   command->footer(
       "Exit code 1 when something is out of tolerance. Example: tandem check oracle tests/data/oracle/tiny");
   command->callback([options, &action] { action = [options] { return run(*options); }; });
+  add_check_gears(*check, action);
 }
 
 }  // namespace tandem::tools

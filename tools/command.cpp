@@ -85,7 +85,7 @@ std::vector<TokenId> parse_ids(std::string_view text, std::string_view where) {
   return ids;
 }
 
-void ModelOptions::add_model(CLI::App& command) {
+void ModelOptions::add_source(CLI::App& command) {
   CLI::Option* directory =
       command
           .add_option("MODEL", model,
@@ -96,6 +96,10 @@ void ModelOptions::add_model(CLI::App& command) {
                   "instead: random weights at a published model's sizes, as in 27B or "
                   "0.8B:layers=2,vocab=512,dtype=f32,seed=7")
       ->excludes(directory);
+}
+
+void ModelOptions::add_model(CLI::App& command) {
+  add_source(command);
   add_gear(command);
 }
 

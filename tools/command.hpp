@@ -79,7 +79,8 @@ struct ModelOptions {
   bool verify_transfers = false;
   std::shared_ptr<Faults> faults = nullptr;  ///< --faults; null: none
 
-  void add_model(CLI::App& command);       ///< MODEL, --synthetic and --gear
+  void add_source(CLI::App& command);      ///< MODEL and --synthetic
+  void add_model(CLI::App& command);       ///< these, and --gear
   void add_gear(CLI::App& command);        ///< --gear alone
   void add_hardware(CLI::App& command);    ///< --threads, --isa, --gpu-memory
   void add_backends(CLI::App& command);    ///< these, and --place

@@ -14,18 +14,6 @@ using html::element;
 using html::escape;
 using html::text_element;
 
-constexpr const char* kStyle = R"(
-body { color: var(--ink); background: var(--paper); font: 15px/1.5 system-ui, sans-serif; max-width: 62rem;
-  margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2.2rem; } h3 { font-size: 1rem; margin-bottom: 0.2rem; }
-.scroll { overflow-x: auto; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { padding: 0.25rem 0.7rem; text-align: right; border-bottom: 1px solid var(--faint); white-space: nowrap; }
-th:first-child, td:first-child, th:nth-child(2), td:nth-child(2) { text-align: left; }
-dl { display: grid; grid-template-columns: max-content auto; gap: 0.1rem 1rem; } dt { opacity: 0.7; } dd { margin: 0; }
-.bad { color: var(--k4); font-weight: 600; } .good { color: var(--k2); } blockquote { margin-left: 0; }
-)";
-
 std::string fact(std::string_view name, std::string_view value) {
   return text_element("dt", {}, name) + text_element("dd", {}, value) + "\n";
 }
@@ -136,7 +124,7 @@ std::string to_html(const FallbackReport& report) {
                      [](const LogitDifference& token) { return token.max_rel; });
   body += text_element("h2", {}, "Where each layer's state was") + html::legend(report.session.backends);
   for (const PolicyResult& result : report.policies) body += timeline(report, result);
-  return html::page("Fallback: " + report.session.model, html::chart_style() + kStyle, "\n" + body);
+  return html::page("Fallback: " + report.session.model, html::chart_style() + html::report_style(), "\n" + body);
 }
 
 }  // namespace tandem::tools

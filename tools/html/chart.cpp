@@ -30,7 +30,7 @@ class Columns {
   double middle(std::int64_t token) const { return begin(token) + width() / 2; }
 
   /// The axis below, with a label at every so many tokens.
-  std::string axis(double y) const {
+  std::string axis(double y, const std::string& title = Axis().title) const {
     std::string markup = line(kLeft, y, kWidth - kRight, y, "axis");
     const std::int64_t step = tick_step();
     for (std::int64_t token = 0; token < tokens_; token += step) {
@@ -47,7 +47,7 @@ class Columns {
                                   {"y", number(y + 32)},
                                   {"class", "label"},
                                   {"text-anchor", "middle"}},
-                                 "token of the sequence");
+                                 title);
   }
 
   static std::string line(double x1, double y1, double x2, double y2, std::string_view of_class) {
@@ -136,7 +136,7 @@ class LogScale {
 };
 
 std::string series_markup(const Series& series, std::size_t index, const LogScale& scale,
-                          const Columns& columns) {
+                          const Columns& columns, const std::string& unit) {
   std::string points, dots;
   for (std::size_t t = 0; t < series.values.size(); ++t) {
     const double x = columns.middle(static_cast<std::int64_t>(t)), y = scale.y(series.values[t], index);
@@ -144,7 +144,7 @@ std::string series_markup(const Series& series, std::size_t index, const LogScal
     if (series.values[t] == 0) continue;
     dots += element(
         "circle", {{"cx", number(x)}, {"cy", number(y)}, {"r", "2.5"}, {"class", "dot " + colour(index)}},
-        text_element("title", {}, fmt::format("{}, token {}: {:.3g}", series.name, t, series.values[t])));
+        text_element("title", {}, fmt::format("{}, {} {}: {:.3g}", series.name, unit, t, series.values[t])));
   }
   const double last = series.values.empty() ? 0 : series.values.back();
   return element("polyline", {{"points", points}, {"class", "line " + colour(index)}},
@@ -165,6 +165,20 @@ std::string mark_markup(const Mark& mark, const Columns& columns, double top, do
 }
 
 }  // namespace
+
+std::string report_style() {
+  return R"(
+body { color: var(--ink); background: var(--paper); font: 15px/1.5 system-ui, sans-serif; max-width: 62rem;
+  margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2.2rem; } h3 { font-size: 1rem; margin-bottom: 0.2rem; }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+th, td { padding: 0.25rem 0.7rem; text-align: right; border-bottom: 1px solid var(--faint); white-space: nowrap; }
+th:first-child, td:first-child, th:nth-child(2), td:nth-child(2) { text-align: left; }
+dl { display: grid; grid-template-columns: max-content auto; gap: 0.1rem 1rem; } dt { opacity: 0.7; } dd { margin: 0; }
+.bad { color: var(--k4); font-weight: 600; } .good { color: var(--k2); } blockquote { margin-left: 0; }
+)";
+}
 
 std::string chart_style() {
   return R"(
@@ -187,12 +201,12 @@ svg text { fill: var(--ink); font: 11px system-ui, sans-serif; }
 }
 
 std::string log_chart(const std::string& title, const std::vector<Series>& series,
-                      const std::vector<Mark>& marks, std::int64_t tokens) {
+                      const std::vector<Mark>& marks, std::int64_t tokens, const Axis& axis) {
   const Columns columns(tokens);
   const LogScale scale(series);
-  std::string markup = scale.axis() + columns.axis(scale.bottom()) + "\n";
+  std::string markup = scale.axis() + columns.axis(scale.bottom(), axis.title) + "\n";
   for (const Mark& mark : marks) markup += mark_markup(mark, columns, kTop, scale.bottom());
-  for (std::size_t i = 0; i < series.size(); ++i) markup += series_markup(series[i], i, scale, columns);
+  for (std::size_t i = 0; i < series.size(); ++i) markup += series_markup(series[i], i, scale, columns, axis.unit);
   return svg(scale.bottom() + kBottom, title, markup);
 }
 

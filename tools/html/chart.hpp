@@ -12,6 +12,14 @@ inline constexpr int kColours = 6;  ///< classes c0 .. c5; further ones begin ag
 
 /// CSS of the charts, for light and dark.
 std::string chart_style();
+/// CSS of a page with text, tables and lists of facts around them, in the charts' colours.
+std::string report_style();
+
+/// What the columns of a chart are.
+struct Axis {
+  std::string title = "token of the sequence";
+  std::string unit = "token";  ///< before a column's number
+};
 
 /// Something that happened before a token: a vertical mark.
 struct Mark {
@@ -28,7 +36,7 @@ struct Series {
 /// Values on a logarithmic scale. Zero has a place of its own below it, a row for each series, so that what
 /// is nothing everywhere can be seen.
 std::string log_chart(const std::string& title, const std::vector<Series>& series,
-                      const std::vector<Mark>& marks, std::int64_t tokens);
+                      const std::vector<Mark>& marks, std::int64_t tokens, const Axis& axis = {});
 
 /// A row for each `rows` name, a box for every run of tokens with the same colour.
 struct Timeline {

@@ -1,0 +1,173 @@
+#include <nlohmann/json.hpp>
+
+#include "core/io/mapped_file.hpp"
+#include "core/text/tokenizer.hpp"
+#include "tools/check_commands.hpp"
+#include "tools/gears/report.hpp"
+#include "tools/open_session.hpp"
+#include "tools/progress.hpp"
+
+namespace tandem::tools {
+namespace {
+
+constexpr std::int64_t kMaxTextBytes = std::int64_t{1} << 30;
+constexpr std::int64_t kMostLogitBytes = std::int64_t{16} << 30;
+constexpr const char* kUsualGears =
+    "f32;bf16;q4;q4q8;gdn=q4;attention=q4;mlp=q4;head=q4;gdn=q4q8,attention=q4q8,mlp=q4q8,head=bf16";
+
+struct GearsOptions {
+  ModelOptions model;
+  std::string text_file, ids_file;
+  std::int64_t tokens = 256;
+  std::string gears = kUsualGears;
+  bool each_layer = true;
+  std::string json_file, html_file;
+};
+
+std::vector<TokenId> read_ids(const GearsOptions& options) {
+  std::vector<TokenId> ids;
+  if (!options.ids_file.empty()) {
+    ids = parse_ids(read_text_file(options.ids_file, kMaxTextBytes), options.ids_file);
+  } else if (options.model.synthetic) {
+    fail(ErrorCode::invalid_argument, "a synthetic model has no tokenizer: give token ids with --ids");
+  } else {
+    const Tokenizer tokenizer = Tokenizer::load(options.model.directory() / "tokenizer.json");
+    ids = tokenizer.encode(read_text_file(options.text_file, kMaxTextBytes));
+  }
+  if (std::ssize(ids) > options.tokens) ids.resize(static_cast<std::size_t>(options.tokens));
+  if (ids.size() < 2) fail(ErrorCode::invalid_argument, "{} tokens to compare, expected at least 2", ids.size());
+  return ids;
+}
+
+std::vector<std::string> split(const std::string& list) {
+  std::vector<std::string> parts;
+  for (std::size_t begin = 0; begin <= list.size();) {
+    const std::size_t end = std::min(list.find(';', begin), list.size());
+    parts.push_back(list.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+/// The whole check: a base in f32, then every gear beside it.
+class GearsCheck {
+ public:
+  explicit GearsCheck(const GearsOptions& options)
+      : options_(options), context_(options.model.make_context()), ids_(read_ids(options)) {}
+
+  GearsReport run() {
+    for (const std::string& gears : split(options_.gears)) Gears::parse(gears);  // mistakes before the work
+    const std::shared_ptr<const Model> base_model = open("f32");
+    const std::int64_t bytes = TextBase::bytes(std::ssize(ids_), base_model->config().vocab_size);
+    if (bytes > kMostLogitBytes) {
+      fail(ErrorCode::invalid_argument, "the logits of {} tokens take {}, at most {} are kept: use fewer --tokens",
+           ids_.size(), human_bytes(static_cast<std::uint64_t>(bytes)),
+           human_bytes(static_cast<std::uint64_t>(kMostLogitBytes)));
+    }
+    report_.model = options_.model.name();
+    report_.fingerprint = base_model->fingerprint();
+    report_.place = options_.model.place;
+    report_.tokens = std::ssize(ids_);
+    {
+      const std::unique_ptr<Session> session = open_session(base_model);
+      Progress progress("f32");
+      base_.emplace(*session, ids_, shown(progress), interrupted);
+    }
+    for (const std::string& gears : split(options_.gears)) report_.texts.push_back(compare(gears));
+    for (const auto& [layer, x] : base_->mixer_inputs()) budget(*base_model, layer, x);
+    if (options_.each_layer) one_layer_at_a_time(base_model->config().num_hidden_layers);
+    return std::move(report_);
+  }
+
+ private:
+  std::shared_ptr<const Model> open(const std::string& gears) const {
+    ModelOptions model = options_.model;
+    model.gears = Gears::parse(gears);
+    return model.open();
+  }
+  std::unique_ptr<Session> open_session(const std::shared_ptr<const Model>& model) const {
+    SessionOptions session;
+    session.context_tokens = std::ssize(ids_);
+    session.limits = {64, 64};
+    return tools::open_session(options_.model, context_, model, session);
+  }
+  std::function<void(std::int64_t)> shown(Progress& progress) const {
+    return [&progress, total = ids_.size()](std::int64_t done) {
+      progress.show(static_cast<std::uint64_t>(done), total);
+    };
+  }
+  TextResult compare(const std::string& gears) const {
+    const std::unique_ptr<Session> session = open_session(open(gears));
+    Progress progress(gears);
+    return base_->compare(*session, gears, shown(progress), interrupted);
+  }
+  void one_layer_at_a_time(std::int64_t layers) {
+    for (std::int64_t layer = 0; layer < layers; ++layer) {
+      for (const char* gear : {"q4", "q4q8"})
+        report_.layer_texts.push_back(compare(fmt::format("layer.{}={}", layer, gear)));
+    }
+  }
+  void budget(const Model& base, int layer, const std::vector<float>& x) {
+    const WeightSource source = layer_source(base, layer);
+    const std::vector<float> uniform = uniform_like(x, static_cast<std::uint64_t>(layer));
+    const auto values = [&](Gear gear, std::span<const float> given) {
+      return run_mixer(context_, options_.model.place, one_mixer(base.config(), gear, source), given,
+                       interrupted);
+    };
+    const LayerValues real_f32 = values(Gear::f32, x), uniform_f32 = values(Gear::f32, uniform);
+    for (const Gear gear : {Gear::q4, Gear::q4q8}) {
+      report_.layers.push_back({layer, gear, operator_errors(real_f32, values(gear, x)),
+                                operator_errors(uniform_f32, values(gear, uniform))});
+    }
+  }
+
+  const GearsOptions& options_;
+  Context context_;
+  std::vector<TokenId> ids_;
+  std::optional<TextBase> base_;
+  GearsReport report_;
+};
+
+void write_text(const std::string& file, const std::string& text) {
+  if (!file.empty()) write_file_atomically(file, std::as_bytes(std::span(text)));
+}
+
+int run(const GearsOptions& options) {
+  catch_interrupts();
+  require_different_files({{"--json", options.json_file}, {"--html", options.html_file}});
+  const GearsReport report = GearsCheck(options).run();
+  print(to_text(report));
+  write_text(options.json_file, to_json(report).dump(1) + "\n");
+  write_text(options.html_file, to_html(report));
+  return report.faults().empty() ? kOk : kDifferent;
+}
+
+}  // namespace
+
+void add_check_gears(CLI::App& check, Action& action) {
+  const auto options = std::make_shared<GearsOptions>();
+  CLI::App* command = check.add_subcommand(
+      "gears", "What 4-bit weights do to each operator, each layer and a text, beside the same model in f32");
+  options->model.add_source(*command);
+  CLI::Option_group* input = command->add_option_group("input", "one of");
+  input->add_option("--text", options->text_file, "a file with text");
+  input->add_option("--ids", options->ids_file, "a file with token ids");
+  input->require_option(1);
+  command->add_option("--tokens", options->tokens, "take the first N tokens")
+      ->check(number<std::int64_t>("a whole number of 2 to 1048576", 2, 1 << 20))
+      ->capture_default_str();
+  command->add_option("--gears", options->gears, "gears to compare, separated by ';'")
+      ->check(not_empty())
+      ->capture_default_str();
+  command->add_flag("!--no-layers", options->each_layer, "leave out the runs with one layer in a gear");
+  command->add_option("--json", options->json_file, "write everything to this file")->check(not_empty());
+  command->add_option("--html", options->html_file, "write a page with charts to this file")
+      ->check(not_empty());
+  options->model.add_backends(*command);
+  command->footer(
+      "Exit code 1 when an operator does not pass the magnitude gate or the probe is not sound.\n"
+      "Example: tandem check gears --text book.txt --tokens 512 --html gears.html");
+  command->callback([options, &action] { action = [options] { return run(*options); }; });
+}
+
+}  // namespace tandem::tools

@@ -1,0 +1,155 @@
+#include "tools/gears/report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "core/shape.hpp"
+
+namespace tandem::tools {
+namespace {
+
+using nlohmann::json;
+
+/// JSON has no word for what is no number.
+json number_or_null(double value) { return std::isfinite(value) ? json(value) : json(); }
+
+json to_json(const OperatorError& error) {
+  return {{"operator", error.name},
+          {"n", error.elements},
+          {"max_f32", number_or_null(error.max_f32)},
+          {"rms_f32", number_or_null(error.rms_f32)},
+          {"maxrel_first", number_or_null(error.max_rel_first)},
+          {"rmsrel_first", number_or_null(error.rms_rel_first)},
+          {"rmsrel_last", number_or_null(error.rms_rel_last)},
+          {"passes_gate", passes_gate(error)}};
+}
+
+json to_json(const std::vector<OperatorError>& errors) {
+  json list = json::array();
+  for (const OperatorError& error : errors) list.push_back(to_json(error));
+  return list;
+}
+
+json to_json(const TextResult& result) {
+  return {{"gears", result.gears},
+          {"weight_bytes", result.weight_bytes},
+          {"perplexity", number_or_null(result.perplexity)},
+          {"kl_mean", number_or_null(result.kl_mean)},
+          {"kl_max", number_or_null(result.kl_max)},
+          {"greedy_equal", result.greedy_equal},
+          {"tokens", result.tokens}};
+}
+
+json to_json(const std::vector<TextResult>& results) {
+  json list = json::array();
+  for (const TextResult& result : results) list.push_back(to_json(result));
+  return list;
+}
+
+std::string text_table(const std::vector<TextResult>& results) {
+  std::string text = fmt::format("{:<24}{:>12}{:>13}{:>12}{:>12}{:>14}\n", "gears", "weights", "perplexity",
+                                 "KL mean", "KL max", "greedy equal");
+  for (const TextResult& result : results) {
+    text += fmt::format("{:<24}{:>12}{:>13.6f}{:>12.3g}{:>12.3g}{:>13.1f}%\n", result.gears,
+                        human_bytes(static_cast<std::uint64_t>(result.weight_bytes)), result.perplexity,
+                        result.kl_mean, result.kl_max,
+                        100.0 * static_cast<double>(result.greedy_equal) / static_cast<double>(result.tokens));
+  }
+  return text;
+}
+
+std::string operator_table(const GearsReport& report, Gear gear) {
+  std::string text = fmt::format(
+      "\n{}, each operator where it is worst; with uniform random activations of the same size beside it\n"
+      "{:<6}{:>6}{:>9}{:>12}{:>12}{:>14}{:>14}{:>13}{:>16}{:>16}\n",
+      name(gear), "", "layer", "n", "max|f32|", "rms|f32|", "maxrel first", "rmsrel first", "rmsrel last",
+      "uniform maxrel", "uniform rmsrel");
+  for (const WorstOperator& worst : worst_operators(report, gear)) {
+    const OperatorError& e = worst.real;
+    text += fmt::format("{:<6}{:>6}{:>9}{:>12.4g}{:>12.4g}{:>14.3g}{:>14.3g}{:>13.3g}{:>16.3g}{:>16.3g}{}\n",
+                        e.name, worst.layer, e.elements, e.max_f32, e.rms_f32, e.max_rel_first,
+                        e.rms_rel_first, e.rms_rel_last, worst.uniform.max_rel_first,
+                        worst.uniform.rms_rel_first, passes_gate(e) ? "" : "  GATE");
+  }
+  return text;
+}
+
+}  // namespace
+
+std::vector<Gear> gears_in(const GearsReport& report) {
+  std::vector<Gear> gears;
+  for (const LayerBudget& budget : report.layers) {
+    if (std::find(gears.begin(), gears.end(), budget.gear) == gears.end()) gears.push_back(budget.gear);
+  }
+  return gears;
+}
+
+std::vector<WorstOperator> worst_operators(const GearsReport& report, Gear gear) {
+  std::vector<WorstOperator> worst;
+  for (const LayerBudget& budget : report.layers) {
+    if (budget.gear != gear) continue;
+    for (std::size_t i = 0; i < budget.real.size(); ++i) {
+      const WorstOperator candidate{budget.layer, budget.real[i], budget.uniform[i]};
+      if (i == worst.size()) {
+        worst.push_back(candidate);
+      } else if (candidate.real.max_rel_first > worst[i].real.max_rel_first) {
+        worst[i] = candidate;
+      }
+    }
+  }
+  return worst;
+}
+
+std::vector<std::string> GearsReport::faults() const {
+  std::vector<std::string> lines;
+  for (const LayerBudget& budget : layers) {
+    if (!probe_is_sound(budget.real) || !probe_is_sound(budget.uniform)) {
+      lines.push_back(fmt::format("layer {} in {}: beta and g are not exactly as in f32: the probe is not sound",
+                                  budget.layer, name(budget.gear)));
+    }
+    for (const OperatorError& error : budget.real) {
+      if (passes_gate(error)) continue;
+      lines.push_back(fmt::format(
+          "layer {} in {}: {} has maxrel {:.3g}, expected less than {} of weights that are wired rightly",
+          budget.layer, name(budget.gear), error.name, error.max_rel_first, kWiringGate));
+    }
+  }
+  return lines;
+}
+
+std::string to_text(const GearsReport& report) {
+  std::string text = text_table(report.texts);
+  if (!report.layer_texts.empty()) text += "\none layer at a time\n" + text_table(report.layer_texts);
+  for (const Gear gear : gears_in(report)) text += operator_table(report, gear);
+  for (const std::string& note : report.notes) text += fmt::format("note: {}\n", note);
+  const std::vector<std::string> faults = report.faults();
+  for (const std::string& fault : faults) text += fault + "\n";
+  return text + fmt::format("gate (maxrel < {}, a detector of wrong wiring, not a grade of accuracy): {}\n",
+                            kWiringGate, faults.empty() ? "passed" : "NOT PASSED");
+}
+
+nlohmann::json to_json(const GearsReport& report) {
+  json layers = json::array();
+  for (const LayerBudget& budget : report.layers) {
+    layers.push_back({{"layer", budget.layer},
+                      {"gear", name(budget.gear)},
+                      {"real", to_json(budget.real)},
+                      {"uniform", to_json(budget.uniform)}});
+  }
+  return {{"version", kGearsVersion},
+          {"model", report.model},
+          {"fingerprint", report.fingerprint},
+          {"place", report.place},
+          {"tokens", report.tokens},
+          {"gate", kWiringGate},
+          {"texts", to_json(report.texts)},
+          {"one_layer", to_json(report.layer_texts)},
+          {"layers", layers},
+          {"notes", report.notes},
+          {"faults", report.faults()}};
+}
+
+}  // namespace tandem::tools
