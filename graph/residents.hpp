@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/backend.hpp"
+#include "core/weight_pool.hpp"
 #include "graph/load_watch.hpp"
 #include "graph/model.hpp"
 #include "graph/plan.hpp"
@@ -28,8 +29,9 @@ struct Piece {
 /// "layer 3", "layer 3's mlp", "the head".
 std::string to_string(const Piece& piece);
 
-/// Which weights are loaded where. Backends are hit-only: a node runs only where its weights are.
-/// Not thread-safe. The model and the backends outlive it; no step may run while it changes.
+/// Which weights are loaded where. Backends are hit-only: a node runs only where its weights are. Weights in
+/// 4 bits are in a pool of each backend, by sets: those of one part of a layer, or of the head. Not
+/// thread-safe. The model and the backends outlive it; no step may run while it changes.
 class Residents {
  public:
   Residents(const Model& model, std::vector<Backend*> backends);
@@ -48,7 +50,7 @@ class Residents {
   void drop(int backend);
 
   bool holds(const Piece& piece, int backend) const;
-  bool holds(int backend, WeightId weight) const { return static_cast<bool>(at(backend, weight).view); }
+  bool holds(int backend, WeightId weight) const;
 
   /// Grows whenever weights have come or gone.
   std::uint64_t changes() const { return changes_; }
@@ -71,17 +73,20 @@ class Residents {
   };
   /// What a backend has: weights, and which nodes they were loaded for.
   struct Held {
-    std::vector<ResidentTensor> weights;  ///< by WeightId; an empty view: not there
+    std::vector<ResidentTensor> weights;                           ///< by WeightId; an empty view: not there
+    WeightPool pool;                                               ///< those in 4 bits
+    std::vector<std::optional<WeightPool::Reference>> references;  ///< by WeightId: to the pool's
     std::vector<bool> nodes;
   };
+  using BackendWeight = std::pair<std::size_t, WeightId>;
 
-  const ResidentTensor& at(int backend, WeightId weight) const {
-    return held_[static_cast<std::size_t>(backend)].weights[static_cast<std::size_t>(weight)];
-  }
+  bool pooled(WeightId weight) const { return is_4_bit(model_.graph().weight(weight).gear); }
   std::vector<Use> uses_of(const Piece& piece, int backend) const;
-  std::vector<std::pair<std::size_t, WeightId>> missing_for(std::span<const Use> uses) const;
+  std::vector<BackendWeight> missing_for(std::span<const Use> uses) const;
   void load_for(std::span<const Use> uses, const LoadWatch& watch);
+  void keep(const BackendWeight& where, ResidentTensor tensor);
   bool needed(const Held& held, WeightId weight) const;
+  void free_weight(Held& held, WeightId weight);
 
   const Model& model_;
   std::vector<Backend*> backends_;

@@ -55,7 +55,8 @@ int run(const CheckOptions& options) {
 
 void add_check(CLI::App& program, Action& action) {
   const auto options = std::make_shared<CheckOptions>();
-  CLI::App* check = program.add_subcommand("check", "Compare with values from elsewhere, or gears with each other");
+  CLI::App* check =
+      program.add_subcommand("check", "Compare with values from elsewhere, or gears with each other");
   check->require_subcommand(1);
   check->footer("Example: tandem check oracle tests/data/oracle/tiny");
   CLI::App* command =

@@ -35,7 +35,8 @@ std::vector<TokenId> read_ids(const GearsOptions& options) {
     ids = tokenizer.encode(read_text_file(options.text_file, kMaxTextBytes));
   }
   if (std::ssize(ids) > options.tokens) ids.resize(static_cast<std::size_t>(options.tokens));
-  if (ids.size() < 2) fail(ErrorCode::invalid_argument, "{} tokens to compare, expected at least 2", ids.size());
+  if (ids.size() < 2)
+    fail(ErrorCode::invalid_argument, "{} tokens to compare, expected at least 2", ids.size());
   return ids;
 }
 
@@ -60,8 +61,9 @@ class GearsCheck {
     const std::shared_ptr<const Model> base_model = open("f32");
     const std::int64_t bytes = TextBase::bytes(std::ssize(ids_), base_model->config().vocab_size);
     if (bytes > kMostLogitBytes) {
-      fail(ErrorCode::invalid_argument, "the logits of {} tokens take {}, at most {} are kept: use fewer --tokens",
-           ids_.size(), human_bytes(static_cast<std::uint64_t>(bytes)),
+      fail(ErrorCode::invalid_argument,
+           "the logits of {} tokens take {}, at most {} are kept: use fewer --tokens", ids_.size(),
+           human_bytes(static_cast<std::uint64_t>(bytes)),
            human_bytes(static_cast<std::uint64_t>(kMostLogitBytes)));
     }
     report_.model = options_.model.name();
@@ -116,8 +118,17 @@ class GearsCheck {
     };
     const LayerValues real_f32 = values(Gear::f32, x), uniform_f32 = values(Gear::f32, uniform);
     for (const Gear gear : {Gear::q4, Gear::q4q8}) {
-      report_.layers.push_back({layer, gear, operator_errors(real_f32, values(gear, x)),
-                                operator_errors(uniform_f32, values(gear, uniform))});
+      const LayerValues out_alone = run_mixer(
+          context_, options_.model.place, one_mixer(base.config(), gear, source, Projections::out_alone),
+          std::span(x).first(static_cast<std::size_t>(base.config().hidden_size)), interrupted);
+      LayerBudget budget{layer,
+                         gear,
+                         operator_errors(real_f32, values(gear, x)),
+                         operator_errors(uniform_f32, values(gear, uniform)),
+                         {}};
+      budget.projections =
+          projections_of(budget.real, operator_errors({real_f32.first, real_f32.first}, out_alone));
+      report_.layers.push_back(std::move(budget));
     }
   }
 

@@ -155,3 +155,36 @@ def report_into_missing_folder(program):
 @suite.test("--place with rules is refused for a layer")
 def layer_place(program):
     program.refuse("unsupported", ["'gpu'", "cpu, reference"], "check", "oracle", program.oracles / "gdn_small", "--place", "gpu")
+
+
+HELDOUT = pathlib.PurePosixPath("tiny", "heldout.txt")
+
+
+@suite.test("check gears compares every gear with f32, on a page and in JSON")
+def gears(program):
+    with tempfile.TemporaryDirectory() as folder:
+        page, report = pathlib.Path(folder, "gears.html"), pathlib.Path(folder, "gears.json")
+        result = program.run("check", "gears", "--text", program.oracles / HELDOUT, "--tokens", 40, "--gears", "f32;bf16;q4;q4q8;mlp=q4",
+                             "--no-layers", "--json", report, "--html", page)
+        require_equal(result.code, 0, str(result))
+        found = json.loads(report.read_text())
+        texts = {text["gears"]: text for text in found["texts"]}
+        require_equal(list(texts), ["f32", "bf16", "q4", "q4q8", "mlp=q4"], "gears")
+        require_equal(texts["f32"]["kl_max"], 0, "KL of f32 beside itself")
+        require(texts["bf16"]["kl_max"] < 1e-9 < texts["q4"]["kl_max"] < 1, f"KL {texts}")
+        require_equal(texts["q4"]["weight_bytes"], texts["q4q8"]["weight_bytes"], "both 4-bit gears store the same")
+        for layer in found["layers"]:
+            for error in layer["real"] + layer["uniform"]:
+                if error["operator"] in ("beta", "g"):
+                    require_equal((error["maxrel_first"], error["rmsrel_last"]), (0, 0), f"{error} of layer {layer['layer']}")
+        require_equal(sorted({layer["layer"] for layer in found["layers"]}), [0, 1, 2, 4, 5, 6], "layers")
+        require("not a grade of accuracy" in page.read_text(), "the page does not say what the gate is")
+        require_equal(found["faults"], [], "faults")
+
+
+@suite.test("check gears refuses what it cannot compare")
+def gears_refused(program):
+    text = program.oracles / HELDOUT
+    program.refuse("invalid_argument", ["q5"], "check", "gears", "--text", text, "--gears", "q4;q5")
+    program.refuse("unsupported", ["f64"], "check", "gears", "--text", text, "--tokens", 4, "--place", "reference")
+    program.refuse("invalid_argument", ["at least 2"], "check", "gears", "--ids", "/dev/null")

@@ -17,6 +17,7 @@ Buffer DeviceBackend::allocate(std::size_t bytes) {
   // The CPU's buffer is kept by the release function of this one.
   const auto inner = std::make_shared<Buffer>(cpu_->allocate(bytes));
   *used_ += bytes;
+  taken_ += bytes;
   return {inner->data(), bytes, [inner, bytes, used = used_](void*) { *used -= bytes; }};
 }
 

@@ -32,6 +32,8 @@ class DeviceBackend final : public Backend {
   void force_variant(std::string_view variant) override { cpu_->force_variant(variant); }
 
   std::uint64_t used_bytes() const { return *used_; }
+  /// Of all that was ever allocated.
+  std::uint64_t taken_bytes() const { return taken_; }
   int loads() const { return loads_; }
   /// After `successes` more loads, one fails. Negative: none.
   void fail_load_after(int successes) { loads_to_failure_ = successes; }
@@ -41,6 +43,7 @@ class DeviceBackend final : public Backend {
   BackendInfo info_;
   std::uint64_t limit_;
   std::shared_ptr<std::uint64_t> used_ = std::make_shared<std::uint64_t>(0);  ///< outlived by buffers
+  std::uint64_t taken_ = 0;
   int loads_ = 0;
   int loads_to_failure_ = -1;
 };

@@ -124,7 +124,8 @@ std::string to_html(const FallbackReport& report) {
                      [](const LogitDifference& token) { return token.max_rel; });
   body += text_element("h2", {}, "Where each layer's state was") + html::legend(report.session.backends);
   for (const PolicyResult& result : report.policies) body += timeline(report, result);
-  return html::page("Fallback: " + report.session.model, html::chart_style() + html::report_style(), "\n" + body);
+  return html::page("Fallback: " + report.session.model, html::chart_style() + html::report_style(),
+                    "\n" + body);
 }
 
 }  // namespace tandem::tools

@@ -66,11 +66,16 @@ WeightSource layer_source(const Model& model, int layer) {
   };
 }
 
-std::shared_ptr<const Model> one_mixer(const ModelConfig& config, Gear gear, const WeightSource& source) {
+std::shared_ptr<const Model> one_mixer(const ModelConfig& config, Gear gear, const WeightSource& source,
+                                       Projections which) {
   ModelConfig one = config;
   one.num_hidden_layers = 1;
   one.layer_types = {LayerType::linear_attention};
-  Graph graph = build_gdn_graph(one, 0, [=](const Weight& w) { return w.group ? gear : Gear::f32; });
+  const auto gear_of = [=](const Weight& weight) {
+    const bool chosen = which == Projections::all || weight.name.ends_with("out_proj.weight");
+    return weight.group && chosen ? gear : Gear::f32;
+  };
+  Graph graph = build_gdn_graph(one, 0, gear_of);
   return std::make_shared<const Model>(std::move(one), std::move(graph), source);
 }
 
@@ -86,8 +91,8 @@ LayerValues run_mixer(const Context& context, const std::string& place,
   MixerSteps steps(run, x, hidden);
   LayerValues values;
   values.first = steps.one_token(0);
-  steps.many(1, tokens - 1, interrupted);
-  values.last = steps.one_token(tokens - 1);
+  if (tokens > 1) steps.many(1, tokens - 1, interrupted);
+  values.last = tokens > 1 ? steps.one_token(tokens - 1) : values.first;
   return values;
 }
 

@@ -67,6 +67,18 @@ std::vector<OperatorError> operator_errors(const LayerValues& f32, const LayerVa
 
 bool passes_gate(const OperatorError& error) { return error.max_rel_first < kWiringGate; }
 
+std::vector<OperatorError> projections_of(const std::vector<OperatorError>& errors,
+                                          const std::vector<OperatorError>& out_alone) {
+  std::vector<OperatorError> projections;
+  for (const OperatorError& error : errors) {
+    if (error.name == "xc" || error.name == "z") projections.push_back(error);
+  }
+  for (const OperatorError& error : out_alone) {
+    if (error.name == "out") projections.push_back(error);
+  }
+  return projections;
+}
+
 bool probe_is_sound(const std::vector<OperatorError>& errors) {
   return std::all_of(errors.begin(), errors.end(), [](const OperatorError& e) {
     return (e.name != "beta" && e.name != "g") || (e.max_rel_first == 0 && e.rms_rel_last == 0);

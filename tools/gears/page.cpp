@@ -22,11 +22,13 @@ std::string wide_table(const std::string& rows) {
 }
 
 std::string texts_table(const std::vector<TextResult>& results) {
-  std::string rows = cells("th", {"gears", "weights", "perplexity", "KL mean", "KL max", "greedy equal"});
+  std::string rows = cells(
+      "th", {"gears", "weights", "perplexity", "excess nats a token", "KL mean", "KL max", "greedy equal"});
   for (const TextResult& result : results) {
     rows += cells("td", {result.gears, human_bytes(static_cast<std::uint64_t>(result.weight_bytes)),
-                         fmt::format("{:.6f}", result.perplexity), fmt::format("{:.3g}", result.kl_mean),
-                         fmt::format("{:.3g}", result.kl_max),
+                         fmt::format("{:.6f}", result.perplexity),
+                         fmt::format("{:.5f} ± {:.5f}", result.excess_nll, result.excess_error),
+                         fmt::format("{:.3g}", result.kl_mean), fmt::format("{:.3g}", result.kl_max),
                          fmt::format("{} of {}", result.greedy_equal, result.tokens)});
   }
   return wide_table(rows);
@@ -37,11 +39,12 @@ std::string operators_table(const GearsReport& report, Gear gear) {
                                   "rmsrel first", "rmsrel last", "uniform: maxrel first", "rmsrel first"});
   for (const WorstOperator& worst : worst_operators(report, gear)) {
     const OperatorError& e = worst.real;
-    rows += cells("td", {e.name, fmt::format("{}", worst.layer), fmt::format("{}", e.elements),
-                         fmt::format("{:.4g}", e.max_f32), fmt::format("{:.4g}", e.rms_f32),
-                         fmt::format("{:.3g}", e.max_rel_first), fmt::format("{:.3g}", e.rms_rel_first),
-                         fmt::format("{:.3g}", e.rms_rel_last), fmt::format("{:.3g}", worst.uniform.max_rel_first),
-                         fmt::format("{:.3g}", worst.uniform.rms_rel_first)});
+    rows += cells("td",
+                  {e.name, fmt::format("{}", worst.layer), fmt::format("{}", e.elements),
+                   fmt::format("{:.4g}", e.max_f32), fmt::format("{:.4g}", e.rms_f32),
+                   fmt::format("{:.3g}", e.max_rel_first), fmt::format("{:.3g}", e.rms_rel_first),
+                   fmt::format("{:.3g}", e.rms_rel_last), fmt::format("{:.3g}", worst.uniform.max_rel_first),
+                   fmt::format("{:.3g}", worst.uniform.rms_rel_first)});
   }
   return wide_table(rows);
 }
@@ -80,10 +83,11 @@ std::string verdict_of(const GearsReport& report) {
 
 std::string to_html(const GearsReport& report) {
   std::string body = text_element("h1", {}, "What each gear costs in accuracy");
-  body += text_element("p", {}, fmt::format("{} ({}), {} tokens on {}", report.model, report.fingerprint,
-                                            report.tokens, report.place));
+  body += text_element(
+      "p", {},
+      fmt::format("{} ({}), {} tokens on {}", report.model, report.fingerprint, report.tokens, report.place));
   body += verdict_of(report);
-  for (const std::string& note : report.notes) body += text_element("p", {}, note);
+  for (const std::string& line : report.surprises()) body += text_element("p", {}, line);
   body += text_element("h2", {}, "The text, beside the model in f32") + texts_table(report.texts);
   if (!report.layer_texts.empty())
     body += text_element("h2", {}, "One layer at a time") + texts_table(report.layer_texts);
@@ -92,8 +96,9 @@ std::string to_html(const GearsReport& report) {
   body += html::legend(names);
   for (const Gear gear : gears_in(report)) {
     body += layers_chart(report, gear);
-    body += text_element("p", {}, "Each operator in the layer where it is worst, and the same layer with uniform "
-                                  "random activations of the same root mean square:");
+    body += text_element("p", {},
+                         "Each operator in the layer where it is worst, and the same layer with uniform "
+                         "random activations of the same root mean square:");
     body += operators_table(report, gear);
   }
   return html::page("Gears: " + report.model, html::chart_style() + html::report_style(), "\n" + body);

@@ -20,11 +20,12 @@ struct GearsReport {
   std::vector<LayerBudget> layers;
   std::vector<TextResult> texts;        ///< whole gears and mixes
   std::vector<TextResult> layer_texts;  ///< one layer in a 4-bit gear, the others as stored
-  std::vector<std::string> notes;       ///< what was left out, and why
 
   /// What is wrong, a line each; empty: nothing. An operator that does not pass the gate, a probe that is not
   /// sound.
   std::vector<std::string> faults() const;
+  /// Gears that do better than their bits allow, and whether chance explains it; a line each.
+  std::vector<std::string> surprises() const;
 };
 
 /// Of a gear, an operator's budget where it is worst: the layer with the largest max_rel of the first token.

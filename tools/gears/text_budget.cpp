@@ -29,6 +29,23 @@ void feed(Session& session, std::span<const TokenId> ids, const Probe& probe,
   session.close(sequence);
 }
 
+double nll_of(std::span<const float> logits, TokenId next) {
+  return log_sum_exp(logits) - static_cast<double>(logits[static_cast<std::size_t>(next)]);
+}
+
+/// Mean of a sample, and its standard error.
+struct Mean {
+  double mean = 0, error = 0;
+
+  explicit Mean(const std::vector<double>& sample) {
+    const auto n = static_cast<double>(sample.size());
+    for (const double value : sample) mean += value / n;
+    double squares = 0;
+    for (const double value : sample) squares += (value - mean) * (value - mean);
+    error = n > 1 ? std::sqrt(squares / (n - 1) / n) : 0;
+  }
+};
+
 bool is_recurrent(const Node& node) { return node.part == Part::gdn; }
 
 }  // namespace
@@ -51,14 +68,17 @@ TextBase::TextBase(Session& session, std::vector<TokenId> ids,
     logits_.insert(logits_.end(), logits.begin(), logits.end());
   };
   feed(session, ids_, keep_inputs, keep, progress, interrupted);
+  const std::size_t vocab = logits_.size() / ids_.size();
+  for (std::size_t t = 0; t + 1 < ids_.size(); ++t)
+    nll_.push_back(nll_of(std::span(logits_).subspan(t * vocab, vocab), ids_[t + 1]));
 }
 
 TextResult TextBase::compare(Session& session, const std::string& gears,
                              const std::function<void(std::int64_t)>& progress,
                              const std::function<bool()>& interrupted) const {
   const auto vocab = static_cast<std::size_t>(session.vocab_size());
-  TextResult result{gears, session.model().weight_bytes(), 0, 0, 0, 0, std::ssize(ids_)};
-  double nll = 0;
+  TextResult result{gears, session.model().weight_bytes(), 0, 0, 0, 0, 0, 0, std::ssize(ids_)};
+  std::vector<double> nll, excess;
   const auto take = [&](std::int64_t first, std::span<const float> logits) {
     for (std::size_t row = 0; row < logits.size() / vocab; ++row) {
       const std::size_t t = static_cast<std::size_t>(first) + row;
@@ -68,12 +88,16 @@ TextResult TextBase::compare(Session& session, const std::string& gears,
       result.kl_mean += kl / static_cast<double>(ids_.size());
       result.kl_max = std::max(result.kl_max, kl);
       if (choose_greedily(f32) == choose_greedily(found)) ++result.greedy_equal;
-      if (t + 1 < ids_.size())
-        nll += log_sum_exp(found) - static_cast<double>(found[static_cast<std::size_t>(ids_[t + 1])]);
+      if (t + 1 == ids_.size()) continue;
+      nll.push_back(nll_of(found, ids_[t + 1]));
+      excess.push_back(nll.back() - nll_[t]);
     }
   };
   feed(session, ids_, {}, take, progress, interrupted);
-  result.perplexity = std::exp(nll / static_cast<double>(ids_.size() - 1));
+  result.perplexity = std::exp(Mean(nll).mean);
+  const Mean mean(excess);
+  result.excess_nll = mean.mean;
+  result.excess_error = mean.error;
   return result;
 }
 

@@ -19,7 +19,9 @@ struct TextResult {
   std::int64_t weight_bytes = 0;
   double perplexity = 0;
   double kl_mean = 0, kl_max = 0;  ///< KL(f32 || gears) of the next token's distribution, in nats
-  std::int64_t greedy_equal = 0;   ///< tokens after which both would choose the same next one
+  /// How much more surprising the text is than to f32, in nats a token, and the standard error of that.
+  double excess_nll = 0, excess_error = 0;
+  std::int64_t greedy_equal = 0;  ///< tokens after which both would choose the same next one
   std::int64_t tokens = 0;
 };
 
@@ -47,6 +49,7 @@ class TextBase {
  private:
   std::vector<TokenId> ids_;
   std::vector<float> logits_;  ///< [tokens, vocab]
+  std::vector<double> nll_;    ///< [tokens - 1]
   std::map<int, std::vector<float>> mixer_inputs_;
 };
 

@@ -206,7 +206,8 @@ std::string log_chart(const std::string& title, const std::vector<Series>& serie
   const LogScale scale(series);
   std::string markup = scale.axis() + columns.axis(scale.bottom(), axis.title) + "\n";
   for (const Mark& mark : marks) markup += mark_markup(mark, columns, kTop, scale.bottom());
-  for (std::size_t i = 0; i < series.size(); ++i) markup += series_markup(series[i], i, scale, columns, axis.unit);
+  for (std::size_t i = 0; i < series.size(); ++i)
+    markup += series_markup(series[i], i, scale, columns, axis.unit);
   return svg(scale.bottom() + kBottom, title, markup);
 }
 
