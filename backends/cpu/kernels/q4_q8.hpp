@@ -74,8 +74,10 @@ TANDEM_FN void store_halves(const IntVec* v, std::int8_t* low, std::int8_t* high
   _mm_storeu_si128(reinterpret_cast<__m128i*>(low), _mm256_castsi256_si128(packed));
   _mm_storeu_si128(reinterpret_cast<__m128i*>(high), _mm256_extracti128_si256(packed, 1));
 #else
-  for (int i = 0; i < kBlock; ++i) {
-    (i < 16 ? low : high)[i % 16] = static_cast<std::int8_t>(v[i / kWidth][i % kWidth]);
+  std::int32_t all[kBlock];  // v[i / kWidth][i % kWidth] came out wrong with gcc 12's -fsanitize=undefined
+  std::memcpy(all, v, sizeof all);
+  for (int i = 0; i < kBlock / 2; ++i) {
+    low[i] = static_cast<std::int8_t>(all[i]), high[i] = static_cast<std::int8_t>(all[i + kBlock / 2]);
   }
 #endif
 }
