@@ -97,6 +97,7 @@ TANDEM_FN void fill(Group& group, const std::uint8_t* levels, const f16* scales,
 /// a tile's rows ask for all of it. At least 4 KiB (../README.md).
 TANDEM_FN std::uintptr_t bytes_ahead(std::int64_t row_blocks, int rows) {
   constexpr std::uintptr_t kLeast = 4096;
+  if (row_blocks == 0) return kLeast;
   const auto tile = static_cast<std::uintptr_t>(rows * row_blocks * (kBlock / 2));
   return (kLeast + tile - 1) / tile * tile;
 }
