@@ -69,7 +69,7 @@ class CpuBackend final : public Backend {
     std::visit(
         [&]<class Args>(const Args& args) {
           const cpu::Kernel<Args> kernel = std::get<cpu::Kernel<Args>>(chosen_->kernels);
-          threads_.parallel_for(units.count, cpu::grain_of(units),
+          threads_.parallel_for(units.count, cpu::grain_of(units, threads_.count()),
                                 [&](std::int64_t begin, std::int64_t end) { kernel(args, begin, end); });
         },
         op);

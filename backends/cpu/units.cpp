@@ -9,6 +9,10 @@ namespace {
 /// thread. What it gives for eight threads on one core is in README.md.
 constexpr std::int64_t kWorthAThread = std::int64_t{1} << 18;
 
+/// Ranges of a thread, at least: enough to give to one that is done earlier. (A range is cut while it is
+/// larger than the grain, so there are up to twice as many.)
+constexpr std::int64_t kRanges = 4;
+
 /// An exp and a division cost about as much as this many multiply-adds.
 constexpr std::int64_t kTranscendental = 8;
 
@@ -43,8 +47,9 @@ Units units_of(const Op& op) {
   return std::visit([](const auto& args) { return units(args); }, op);
 }
 
-std::int64_t grain_of(const Units& units) {
-  return std::max<std::int64_t>(1, kWorthAThread / std::max<std::int64_t>(1, units.cost));
+std::int64_t grain_of(const Units& units, int threads) {
+  const std::int64_t worth_a_thread = kWorthAThread / std::max<std::int64_t>(1, units.cost);
+  return std::max({std::int64_t{1}, worth_a_thread, units.count / (kRanges * threads)});
 }
 
 }  // namespace tandem::cpu

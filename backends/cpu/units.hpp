@@ -15,8 +15,8 @@ struct Units {
 
 Units units_of(const Op& op);
 
-/// Fewest units worth handing to another thread: waking one costs some microseconds, in which a core does
-/// this much.
-std::int64_t grain_of(const Units& units);
+/// Fewest units to hand to one of `threads` at a time: waking one costs some microseconds, in which a core
+/// does some units' work, and a projection's kernel lays its activations out for every range anew.
+std::int64_t grain_of(const Units& units, int threads);
 
 }  // namespace tandem::cpu

@@ -17,10 +17,12 @@ std::uint64_t seeds_of(OpKind kind) { return kind == OpKind::linear ? 4 : share_
 class CpuThreadsTest : public KernelTest {};
 
 /// Submits an operator that is large enough to be worth a second thread.
-std::string_view submit_cut(Backend& backend, const Op& op) {
-  const cpu::Units units = cpu::units_of(op);
-  EXPECT_GT(units.count, 2 * cpu::grain_of(units)) << "this size is not cut over threads";
-  return backend.submit(op);
+SubmitOn submit_cut(int threads) {
+  return [threads](Backend& backend, const Op& op) {
+    const cpu::Units units = cpu::units_of(op);
+    EXPECT_GT(units.count, 2 * cpu::grain_of(units, threads)) << "this size is not cut over threads";
+    return backend.submit(op);
+  };
 }
 
 TEST_P(CpuThreadsTest, AnyNumberGivesTheSameBits) {
@@ -30,7 +32,7 @@ TEST_P(CpuThreadsTest, AnyNumberGivesTheSameBits) {
     const Image one = run(*candidate_, test);
     for (int threads : {2, 3, 8}) {
       const auto backend = make_cpu(threads, variant);
-      const Image many = run(*backend, test, submit_cut);
+      const Image many = run(*backend, test, submit_cut(threads));
       ASSERT_THAT(many.variants, testing::ElementsAre(variant));
       const std::string wrong = difference(test, one, many);
       ASSERT_TRUE(wrong.empty()) << variant << ", " << threads << " threads: " << test.text() << '\n'

@@ -119,7 +119,7 @@ SubmitOn computing(Product product) {
 }
 
 /// Of the 18 q4 cases among the first 72 of linear: how many report the kernel.
-int reported(Activations activations, const SubmitOn& kernel) {
+int cases_reporting(Activations activations, const SubmitOn& kernel) {
   const auto backend = make_definition();
   int reported = 0;
   for (std::uint64_t seed = activations == Activations::real ? 2 : 3; seed < 72; seed += 4) {
@@ -131,7 +131,7 @@ int reported(Activations activations, const SubmitOn& kernel) {
 
 TEST(Q4Flaws, NoneIsReportedWithout) {
   for (const Activations a : {Activations::real, Activations::q8}) {
-    EXPECT_EQ(reported(a, misreading([](Q4Copy&) {})), 0);
+    EXPECT_EQ(cases_reporting(a, misreading([](Q4Copy&) {})), 0);
   }
 }
 
@@ -142,14 +142,14 @@ TEST(Q4Flaws, WeightsThatAreMisread) {
                                                  {"signed levels", take_levels_as_signed},
                                                  {"levels a byte off", take_levels_a_byte_later}};
   for (const auto& [what, flaw] : flaws) {
-    EXPECT_GE(reported(Activations::real, misreading(flaw)), 12) << what;
-    EXPECT_GE(reported(Activations::q8, misreading(flaw)), 12) << what;
+    EXPECT_GE(cases_reporting(Activations::real, misreading(flaw)), 12) << what;
+    EXPECT_GE(cases_reporting(Activations::q8, misreading(flaw)), 12) << what;
   }
 }
 
 TEST(Q4Flaws, AnotherOrderOfASum) {
-  EXPECT_GE(reported(Activations::real, computing(sixteen_lanes)), 4);
-  EXPECT_GE(reported(Activations::q8, computing(scales_apart)), 9);
+  EXPECT_GE(cases_reporting(Activations::real, computing(sixteen_lanes)), 4);
+  EXPECT_GE(cases_reporting(Activations::q8, computing(scales_apart)), 9);
 }
 
 }  // namespace

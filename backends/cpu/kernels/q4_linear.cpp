@@ -13,6 +13,7 @@ template <class Gear, int rows, int tokens>
 TANDEM_FN void q4_dots(const Q4Matrix& weight, std::int64_t row, const float* x, std::int64_t x_stride,
                        float (*products)[tokens]) {
   const std::int64_t whole = weight.row_blocks / q4::kWidth, left = weight.row_blocks % q4::kWidth;
+  const std::uintptr_t ahead = q4::bytes_ahead(weight.row_blocks, rows);
   const std::uint8_t* levels[rows];
   const f16* scales[rows];
   for (int r = 0; r < rows; ++r)
@@ -20,7 +21,7 @@ TANDEM_FN void q4_dots(const Q4Matrix& weight, std::int64_t row, const float* x,
   q4::Vec lanes[q4::kLaneVectors][rows][tokens] = {};
 #pragma GCC unroll 1
   for (std::int64_t g = 0; g < whole; ++g) {
-    for (int r = 0; r < rows; ++r) q4::prefetch(levels[r]);
+    for (int r = 0; r < rows; ++r) q4::prefetch(levels[r], ahead);
     Gear::template add_group<rows, tokens>(levels, scales, x, x_stride, lanes[g % q4::kLaneVectors]);
     for (int r = 0; r < rows; ++r) levels[r] += q4::kGroupLevelBytes, scales[r] += q4::kWidth;
     x += Gear::kGroupFloats;

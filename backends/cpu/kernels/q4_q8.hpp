@@ -8,8 +8,6 @@ namespace tandem::cpu::TANDEM_ISA::q4 {
 
 typedef std::uint8_t ByteVec __attribute__((vector_size(kVectorBytes)));
 typedef std::uint16_t ShortVec __attribute__((vector_size(kVectorBytes)));
-typedef std::int8_t Narrow __attribute__((vector_size(kWidth)));
-typedef std::int8_t UnalignedNarrow __attribute__((vector_size(kWidth), aligned(1), may_alias));
 
 /// The halves of a vector of whole blocks: levels 0..15 and 16..31 of each, as q + 8.
 struct Halves {
@@ -52,6 +50,38 @@ TANDEM_FN IntVec multiply(const Halves& q, const std::int8_t* x) {
 #endif
 }
 
+/// All elements joined, in element 0.
+template <class Join>
+TANDEM_FN IntVec folded(IntVec v, const Join& join) {
+#pragma GCC unroll 4
+  for (int half = kWidth / 2; half > 0; half /= 2) {
+    v = join(v, __builtin_shuffle(v, (simd::kIota + half) & (kWidth - 1)));
+  }
+  return v;
+}
+
+/// 32 whole numbers within 8 bits: the first 16 to `low`, the others to `high`.
+TANDEM_FN void store_halves(const IntVec* v, std::int8_t* low, std::int8_t* high) {
+#if defined(__AVX512F__)
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(low), _mm512_maskz_cvtepi32_epi8(0xffff, (__m512i)v[0]));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(high), _mm512_maskz_cvtepi32_epi8(0xffff, (__m512i)v[1]));
+#elif defined(__AVX2__) && defined(__FMA__)
+  const __m256i first = _mm256_packs_epi32((__m256i)v[0], (__m256i)v[1]);
+  const __m256i second = _mm256_packs_epi32((__m256i)v[2], (__m256i)v[3]);
+  // Packing stays within 16 bytes: words of v[0] to v[3], then again.
+  const __m256i packed = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(first, second),
+                                                     _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(low), _mm256_castsi256_si128(packed));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(high), _mm256_extracti128_si256(packed, 1));
+#else
+  std::int32_t all[kBlock];  // v[i / kWidth][i % kWidth] came out wrong with gcc 12's -fsanitize=undefined
+  std::memcpy(all, v, sizeof all);
+  for (int i = 0; i < kBlock / 2; ++i) {
+    low[i] = static_cast<std::int8_t>(all[i]), high[i] = static_cast<std::int8_t>(all[i + kBlock / 2]);
+  }
+#endif
+}
+
 /// The activations of a group: levels as multiply() wants them, then the blocks' scales and 8 * sum(x).
 struct Q8 {
   /// A row at a time: no chain is long here.
@@ -81,27 +111,23 @@ struct Q8 {
       const IntVec magnitude = (IntVec)parts[p] & 0x7fffffff;
       largest = magnitude > largest ? magnitude : largest;
     }
-    std::int32_t bits = 0;
-    for (int i = 0; i < kWidth; ++i) bits = largest[i] > bits ? largest[i] : bits;
-    const float scale = num::float_of(static_cast<std::uint32_t>(bits)) / 127.0f;
+    largest = folded(largest, [](IntVec a, IntVec b) { return a > b ? a : b; });
+    const float scale = num::float_of(static_cast<std::uint32_t>(largest[0])) / 127.0f;
     group[kLevelFloats + b] = scale;
     if (!num::q8_scale_usable(scale)) return;  // levels and their sum are 0 already
-    auto* levels = reinterpret_cast<std::int8_t*>(group) + b / kQuads * 2 * kVectorBytes + b % kQuads * 16;
-    IntVec sum = {};
+    IntVec whole[kParts], sum = {};
     for (int p = 0; p < kParts; ++p) {
       Vec level = parts[p] / scale;
       level = level > 127.0f ? Vec{} + 127.0f : level;
       level = level < -127.0f ? Vec{} - 127.0f : level;
       // Rounded as num::nearest does: the last bits of the sum are the whole number.
-      const IntVec whole = (IntVec)(level + 0x1.8p23f) - 0x4b400000;
-      sum += whole;
-      const int at = p * kWidth;
-      *reinterpret_cast<UnalignedNarrow*>(levels + (at < 16 ? at : at - 16 + kVectorBytes)) =
-          __builtin_convertvector(whole, Narrow);
+      whole[p] = (IntVec)(level + 0x1.8p23f) - 0x4b400000;
+      sum += whole[p];
     }
-    std::int32_t total = 0;
-    for (int i = 0; i < kWidth; ++i) total += sum[i];
-    group[kLevelFloats + kWidth + b] = num::float_of(static_cast<std::uint32_t>(8 * total));
+    auto* levels = reinterpret_cast<std::int8_t*>(group) + b / kQuads * 2 * kVectorBytes + b % kQuads * 16;
+    store_halves(whole, levels, levels + kVectorBytes);
+    sum = folded(sum, [](IntVec a, IntVec b) { return a + b; }) * 8;
+    std::memcpy(group + kLevelFloats + kWidth + b, &sum, sizeof(std::int32_t));
   }
 
   template <int rows, int tokens>

@@ -93,13 +93,19 @@ TANDEM_FN void fill(Group& group, const std::uint8_t* levels, const f16* scales,
   std::memcpy(group.scales, scales, static_cast<std::size_t>(blocks) * sizeof(f16));
 }
 
-/// Levels are asked for so far ahead (../README.md).
-inline constexpr std::uintptr_t kLevelsAhead = 4096;
+/// Bytes from levels to those that are asked for beside them: the same place of a later tile of rows, so that
+/// a tile's rows ask for all of it. At least 4 KiB (../README.md).
+TANDEM_FN std::uintptr_t bytes_ahead(std::int64_t row_blocks, int rows) {
+  constexpr std::uintptr_t kLeast = 4096;
+  if (row_blocks == 0) return kLeast;
+  const auto tile = static_cast<std::uintptr_t>(rows * row_blocks * (kBlock / 2));
+  return (kLeast + tile - 1) / tile * tile;
+}
 
-/// For a group that the caller is about to read.
-TANDEM_FN void prefetch(const std::uint8_t* levels) {
+/// For the levels of a group.
+TANDEM_FN void prefetch(const std::uint8_t* levels, std::uintptr_t ahead) {
 #pragma GCC unroll 4
-  for (int at = 0; at < kGroupLevelBytes; at += 64) simd::prefetch(levels + at, kLevelsAhead);
+  for (int at = 0; at < kGroupLevelBytes; at += 64) simd::prefetch(levels + at, ahead);
 }
 
 }  // namespace tandem::cpu::TANDEM_ISA::q4
