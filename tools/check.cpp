@@ -67,6 +67,7 @@ void add_check(CLI::App& program, Action& action) {
                    "model directory for a model's oracle (default: the shipped tiny model)")
       ->check(not_empty());
   command->add_option("--json", options->json_file, "write all lines to this file")->check(not_empty());
+  options->model.add_gear(*command);
   options->model.add_backends(*command);
   command->footer(
       "Exit code 1 when something is out of tolerance. Example: tandem check oracle tests/data/oracle/tiny");

@@ -91,11 +91,7 @@ void ModelOptions::add_source(CLI::App& command) {
           .add_option("MODEL", model,
                       "Hugging Face directory of a Qwen3.5 text model (default: the shipped tiny model)")
           ->check(not_empty());
-  command
-      .add_option("--synthetic", synthetic,
-                  "instead: random weights at a published model's sizes, as in 27B or "
-                  "0.8B:layers=2,vocab=512,dtype=f32,seed=7")
-      ->excludes(directory);
+  add_synthetic(command)->excludes(directory);
 }
 
 void ModelOptions::add_model(CLI::App& command) {
@@ -103,8 +99,14 @@ void ModelOptions::add_model(CLI::App& command) {
   add_gear(command);
 }
 
-void ModelOptions::add_gear(CLI::App& command) {
-  command.add_option_function<std::string>(
+CLI::Option* ModelOptions::add_synthetic(CLI::App& command) {
+  return command.add_option("--synthetic", synthetic,
+                            "instead: random weights at a published model's sizes, as in 27B or "
+                            "0.8B:layers=2,vocab=512,dtype=f32,seed=7");
+}
+
+CLI::Option* ModelOptions::add_gear(CLI::App& command) {
+  return command.add_option_function<std::string>(
       "--gear", [this](const std::string& text) { gears = Gears::parse(text); },
       "what projections are computed in: f32, bf16, q4, q4q8, or rules as in "
       "gdn=q4,mlp=q4q8,head=bf16,layer.3=f32 (default: as stored)");

@@ -34,6 +34,7 @@ void add_inspect(CLI::App& program, Action& action);
 void add_plan(CLI::App& program, Action& action);
 void add_check(CLI::App& program, Action& action);
 void add_synth(CLI::App& program, Action& action);
+void add_quantize(CLI::App& program, Action& action);
 void add_state(CLI::App& program, Action& action);
 void add_fallback(CLI::App& program, Action& action);
 void add_bench(CLI::App& program, Action& action);
@@ -79,11 +80,12 @@ struct ModelOptions {
   bool verify_transfers = false;
   std::shared_ptr<Faults> faults = nullptr;  ///< --faults; null: none
 
-  void add_source(CLI::App& command);      ///< MODEL and --synthetic
-  void add_model(CLI::App& command);       ///< these, and --gear
-  void add_gear(CLI::App& command);        ///< --gear alone
-  void add_hardware(CLI::App& command);    ///< --threads, --isa, --gpu-memory
-  void add_backends(CLI::App& command);    ///< these, and --place
+  void add_source(CLI::App& command);             ///< MODEL and --synthetic
+  void add_model(CLI::App& command);              ///< these, and --gear
+  CLI::Option* add_synthetic(CLI::App& command);  ///< --synthetic alone
+  CLI::Option* add_gear(CLI::App& command);       ///< --gear alone
+  void add_hardware(CLI::App& command);           ///< --threads, --isa, --gpu-memory
+  void add_backends(CLI::App& command);           ///< these, and --place
   void add_gpu_layers(CLI::App& command);  ///< for commands that open their session by open_session.hpp
   void add_context(CLI::App& command);
   void add_safety(

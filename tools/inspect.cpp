@@ -2,9 +2,11 @@
 #include <nlohmann/json.hpp>
 
 #include "core/io/checkpoint.hpp"
+#include "graph/model_files.hpp"
 #include "graph/qwen35.hpp"
 #include "graph/synthetic.hpp"
 #include "tools/command.hpp"
+#include "tools/gear_table.hpp"
 
 namespace tandem::tools {
 namespace {
@@ -22,6 +24,7 @@ struct Facts {
   ModelConfig config;
   std::int64_t parameters = 0;
   std::int64_t weight_bytes = 0;  ///< in files, or as files would have them; 0 without any
+  std::vector<GearRow> gears;     ///< as backends get them
   std::int64_t context = 0;
   std::int64_t recurrent_bytes = 0, conv_bytes = 0, kv_bytes = 0;  ///< a sequence, all layers
 };
@@ -33,8 +36,13 @@ std::int64_t weight_bytes(const ModelOptions& model, const ModelConfig& config, 
   }
   const SyntheticSpec spec = parse_synthetic_spec(*model.synthetic);
   std::int64_t bytes = 0;
-  for (const Weight& weight : graph.weights()) bytes += synthetic_weight(spec, config, weight).bytes();
+  for (const Weight& weight : graph.weights()) bytes += synthetic_data(spec, config, weight).view.bytes();
   return bytes;
+}
+
+WeightSizes sizes_to_load(const ModelOptions& model, const Graph& graph) {
+  const bool in_files = !model.synthetic && has_weights(model.directory());
+  return in_files ? weight_sizes(graph, ModelFiles(model.directory())) : weight_sizes(graph);
 }
 
 Facts gather(const InspectOptions& options) {
@@ -44,6 +52,7 @@ Facts gather(const InspectOptions& options) {
   facts.config = options.model.config();
   const Graph graph = options.model.graph();
   facts.parameters = parameter_count(graph);
+  facts.gears = gear_rows(graph, sizes_to_load(options.model, graph));
   facts.weight_bytes = weight_bytes(options.model, facts.config, graph);
   facts.context = options.model.context > 0
                       ? options.model.context
@@ -85,6 +94,7 @@ std::string to_text(const Facts& f) {
   text += f.weight_bytes > 0 ? fmt::format("weights           {} bytes ({})\n", f.weight_bytes,
                                            human_bytes(static_cast<std::uint64_t>(f.weight_bytes)))
                              : "weights           none in this directory\n";
+  text += "as computed with\n" + to_text(f.gears);
   text += fmt::format(
       "state a sequence  recurrent {} bytes, convolution {} bytes, keys and values {} bytes for {} tokens "
       "(f32)\n",
@@ -103,6 +113,7 @@ nlohmann::json to_json(const Facts& f) {
           {"tie_word_embeddings", c.tie_word_embeddings},
           {"parameters", f.parameters},
           {"weight_bytes", f.weight_bytes},
+          {"gears", to_json(f.gears)},
           {"state",
            {{"recurrent_bytes", f.recurrent_bytes},
             {"conv_bytes", f.conv_bytes},

@@ -16,6 +16,7 @@ constexpr const char* kExamples = R"(Examples:
   tandem plan DIR --place auto --gpu-memory 8GiB
   tandem check oracle tests/data/oracle/gdn_small
   tandem synth 0.8B /tmp/model --layers 4 --vocab 512
+  tandem quantize DIR /tmp/model --gear q4q8
   tandem state save a.tds -p "Emma was"
   tandem fallback --miss 3@12 --html fallback.html
   tandem bench roundtrip
@@ -48,6 +49,7 @@ int run_program(int argc, char** argv) {
   tools::add_plan(program, action);
   tools::add_check(program, action);
   tools::add_synth(program, action);
+  tools::add_quantize(program, action);
   tools::add_state(program, action);
   tools::add_fallback(program, action);
   tools::add_bench(program, action);
@@ -61,12 +63,10 @@ int run_program(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     const std::vector<std::string> extra = program.remaining();
     const bool no_command = program.get_subcommands().empty() && !extra.empty();
-    report("invalid_argument",
-           no_command
-               ? fmt::format(
-                     "expected run, score, inspect, plan, check, synth, state, fallback or bench, found '{}'",
-                     extra.front())
-               : error.what());
+    report("invalid_argument", no_command ? fmt::format("expected run, score, inspect, plan, check, synth, "
+                                                        "quantize, state, fallback or bench, found '{}'",
+                                                        extra.front())
+                                          : error.what());
     std::fputs("Run with --help for more.\n", stderr);
     return tools::exit_code(tandem::ErrorCode::invalid_argument);
   }

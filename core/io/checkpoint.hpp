@@ -37,6 +37,8 @@ class Checkpoint {
   /// long as the checkpoint. Throw not_found for a name that is not there, naming the directory.
   const TensorInfo& info(std::string_view name) const;
   HostTensor tensor(std::string_view name) const;
+  /// The file that has the tensor.
+  const SafetensorsFile& file_of(std::string_view name) const;
 
   /// Bytes of all tensors, as they lie in the files.
   std::int64_t total_bytes() const;
@@ -50,7 +52,6 @@ class Checkpoint {
   void open_single(const std::filesystem::path& path);
   void open_indexed(const std::filesystem::path& index_path);
   File open_shard(const std::string& shard, const std::filesystem::path& index_path) const;
-  const SafetensorsFile& file_of(std::string_view name) const;
 
   std::filesystem::path directory_;
   std::map<std::string, File> files_;                 ///< by file name

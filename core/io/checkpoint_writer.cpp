@@ -83,10 +83,10 @@ Json to_json(const ModelConfig& c, DType dtype) {
 }  // namespace
 
 void write_checkpoint(const fs::path& directory, std::vector<NewTensor> tensors, std::int64_t shard_bytes,
-                      const WriteProgress& progress) {
+                      const WriteProgress& progress, const Metadata& metadata) {
   std::vector<Shard> shards = cut(std::move(tensors), shard_bytes);
   if (shards.size() == 1) {
-    return write_safetensors(directory / "model.safetensors", std::move(shards.front()), progress);
+    return write_safetensors(directory / "model.safetensors", std::move(shards.front()), progress, metadata);
   }
   Json places = Json::object();
   std::int64_t total = 0;
@@ -96,7 +96,7 @@ void write_checkpoint(const fs::path& directory, std::vector<NewTensor> tensors,
       places[tensor.name] = file;
       total += tensor.bytes();
     }
-    write_safetensors(directory / file, std::move(shards[i]), progress);
+    write_safetensors(directory / file, std::move(shards[i]), progress, metadata);
   }
   write_json(directory / "model.safetensors.index.json",
              {{"metadata", {{"total_size", total}}}, {"weight_map", places}});

@@ -9,7 +9,8 @@ namespace tandem {
 /// shards of at most `shard_bytes` of data (a larger tensor has one of its own) in the given order and an
 /// index. Throws as write_safetensors.
 void write_checkpoint(const std::filesystem::path& directory, std::vector<NewTensor> tensors,
-                      std::int64_t shard_bytes, const WriteProgress& progress = {});
+                      std::int64_t shard_bytes, const WriteProgress& progress = {},
+                      const Metadata& metadata = {});
 
 /// Writes config.json of a text model (Qwen3_5ForCausalLM), and generation_config.json when the config has
 /// stop ids: what load_model_config reads as the same config, and transformers as the same model. `dtype`

@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "core/error.hpp"
+#include "core/shape.hpp"
 
 namespace tandem {
 
@@ -86,6 +87,17 @@ NewDirectory::~NewDirectory() {
   if (published_) return;
   std::error_code ignored;
   fs::remove_all(hidden_, ignored);
+}
+
+void NewDirectory::require_room(std::int64_t bytes) const {
+  // Headers, index, configuration and tokenizer: more than they take.
+  constexpr std::int64_t kBesidesBytes = 64 << 20;
+  std::error_code error;
+  const fs::space_info space = fs::space(hidden_, error);
+  const auto needed = static_cast<std::uint64_t>(bytes + kBesidesBytes);
+  if (error || space.available >= needed) return;  // one that does not tell may have it
+  fail(ErrorCode::io, "no room for the model: it takes {}, the file system of '{}' has {} left",
+       human_bytes(needed), target_.parent_path().string(), human_bytes(space.available));
 }
 
 void NewDirectory::publish() {

@@ -23,6 +23,9 @@ class NewDirectory {
   /// Where to write. Files must be synced by who writes them.
   const std::filesystem::path& path() const { return hidden_; }
 
+  /// Throws Error(io) when the file system plainly has no room for a model of so many bytes of weights.
+  void require_room(std::int64_t bytes) const;
+
   /// Makes it appear under its own name, for good. Throws Error(io), and then it does not.
   void publish();
 

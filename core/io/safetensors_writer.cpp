@@ -40,9 +40,11 @@ std::string_view format_word(DType type) {
 }
 
 /// Length and text of the header, padded with blanks.
-std::string header_of(const std::vector<NewTensor>& tensors, const std::filesystem::path& path) {
+std::string header_of(const std::vector<NewTensor>& tensors, const Metadata& metadata,
+                      const std::filesystem::path& path) {
   Json header;
-  header["__metadata__"] = {{"format", "pt"}};
+  header["__metadata__"] = metadata;
+  header["__metadata__"]["format"] = "pt";
   std::int64_t position = 0;
   for (const NewTensor& tensor : tensors) {
     if (header.contains(tensor.name)) {
@@ -101,11 +103,11 @@ void write_tensor(const NewTensor& tensor, std::vector<std::byte>& chunk, Output
 }  // namespace
 
 void write_safetensors(const std::filesystem::path& path, std::vector<NewTensor> tensors,
-                       const WriteProgress& progress) {
+                       const WriteProgress& progress, const Metadata& metadata) {
   std::ranges::sort(tensors, {}, [](const NewTensor& tensor) {
     return std::tuple(-static_cast<int>(size_of(tensor.dtype)), std::string_view(tensor.name));
   });
-  const std::string header = header_of(tensors, path);
+  const std::string header = header_of(tensors, metadata, path);
   Output file(path);
   file.write(std::as_bytes(std::span(header)));
   std::vector<std::byte> chunk(kChunkBytes);

@@ -18,8 +18,8 @@ def add_run(name, code, words, *arguments, hint=False):
 
 
 add("no command", "invalid_argument", ["subcommand is required"], hint=True)
-add("an unknown command", "invalid_argument", ["'walk'", "run, score, inspect, plan, check, synth, state, fallback or bench"], "walk", hint=True)
-add("an option instead of a command", "invalid_argument", ["'--warp'", "run, score, inspect, plan, check, synth, state, fallback or bench"], "--warp", hint=True)
+add("an unknown command", "invalid_argument", ["'walk'", "run, score, inspect, plan, check, synth, quantize, state, fallback or bench"], "walk", hint=True)
+add("an option instead of a command", "invalid_argument", ["'--warp'", "run, score, inspect, plan, check, synth, quantize, state, fallback or bench"], "--warp", hint=True)
 add("an empty model", "invalid_argument", ["MODEL", "''"], "inspect", "", hint=True)
 add("an empty --json file", "invalid_argument", ["--json", "''"], "score", "--text", "x", "--json", "", hint=True)
 add("a path with control characters", "not_found", ["'no?such?[2Jmodel'"], "inspect", "no\nsuch\033[2Jmodel")

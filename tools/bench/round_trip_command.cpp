@@ -156,6 +156,7 @@ void add_round_trip(CLI::App& bench, Action& action) {
       ->check(number<std::int64_t>("a whole number of 1 to 10000", 1, 10000))
       ->capture_default_str();
   command->add_flag("--json", options->json, "print one JSON object");
+  options->model.add_gear(*command);
   options->model.add_backends(*command);
   command->footer(
       "Exit code 1 when the two ways differ in a bit. Example: tandem bench roundtrip --place cpu --tokens "
