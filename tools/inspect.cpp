@@ -24,11 +24,14 @@ struct Facts {
   std::int64_t weight_bytes = 0;  ///< in files, or as files would have them; 0 without any
   std::int64_t context = 0;
   std::int64_t recurrent_bytes = 0, conv_bytes = 0, kv_bytes = 0;  ///< a sequence, all layers
+  std::optional<std::vector<GgufModelFile::Use>> uses;             ///< of a GGUF file
+  std::vector<std::string> notices;
 };
 
 std::int64_t weight_bytes(const ModelOptions& model, const ModelConfig& config, const Graph& graph) {
+  if (const auto file = model.gguf()) return file->file().total_bytes();
   if (!model.synthetic) {
-    const std::filesystem::path directory = model.directory();
+    const std::filesystem::path directory = model.path();
     return has_weights(directory) ? Checkpoint::open(directory).total_bytes() : 0;
   }
   const SyntheticSpec spec = parse_synthetic_spec(*model.synthetic);
@@ -44,6 +47,10 @@ Facts gather(const InspectOptions& options) {
   facts.config = options.model.config();
   const Graph graph = build_model_graph(facts.config);
   facts.parameters = parameter_count(graph);
+  if (const auto file = options.model.gguf()) {
+    facts.uses = file->uses();
+    facts.notices = file->notices();
+  }
   facts.weight_bytes = weight_bytes(options.model, facts.config, graph);
   facts.context = options.model.context > 0
                       ? options.model.context
@@ -85,11 +92,25 @@ std::string to_text(const Facts& f) {
   text += f.weight_bytes > 0 ? fmt::format("weights           {} bytes ({})\n", f.weight_bytes,
                                            human_bytes(static_cast<std::uint64_t>(f.weight_bytes)))
                              : "weights           none in this directory\n";
+  for (const GgufModelFile::Use& use : f.uses.value_or(std::vector<GgufModelFile::Use>())) {
+    text += fmt::format("  GGUF            {}\n", to_text(use));
+  }
+  for (const std::string& notice : f.notices) text += fmt::format("  GGUF            {}\n", notice);
   text += fmt::format(
       "state a sequence  recurrent {} bytes, convolution {} bytes, keys and values {} bytes for {} tokens "
       "(f32)\n",
       f.recurrent_bytes, f.conv_bytes, f.kv_bytes, f.context);
   return text;
+}
+
+nlohmann::json gguf_json(const Facts& f) {
+  if (!f.uses) return nullptr;
+  nlohmann::json tensors = nlohmann::json::array();
+  for (const GgufModelFile::Use& use : *f.uses) {
+    tensors.push_back(
+        {{"type", use.type}, {"tensors", use.tensors}, {"bytes", use.bytes}, {"form", name(use.form)}});
+  }
+  return {{"tensors", tensors}, {"notices", f.notices}};
 }
 
 nlohmann::json to_json(const Facts& f) {
@@ -103,6 +124,7 @@ nlohmann::json to_json(const Facts& f) {
           {"tie_word_embeddings", c.tie_word_embeddings},
           {"parameters", f.parameters},
           {"weight_bytes", f.weight_bytes},
+          {"gguf", gguf_json(f)},
           {"state",
            {{"recurrent_bytes", f.recurrent_bytes},
             {"conv_bytes", f.conv_bytes},

@@ -126,6 +126,12 @@ std::optional<std::vector<std::string_view>> GgufFile::strings(std::string_view 
   return gguf_strings(*array);
 }
 
+std::int64_t GgufFile::total_bytes() const {
+  std::int64_t total = 0;  // at most the file's size, so it cannot overflow
+  for (const auto& tensor : tensors_) total += tensor.second.bytes;
+  return total;
+}
+
 const GgufTensorInfo& GgufFile::info(std::string_view name) const {
   const auto found = tensors_.find(name);
   if (found == tensors_.end()) fail(ErrorCode::not_found, "{}: no tensor {}", path().string(), quote(name));

@@ -93,6 +93,8 @@ class GgufFile {
   bool contains(std::string_view name) const { return tensors_.contains(name); }
   /// All tensors by name, sorted.
   const std::map<std::string, GgufTensorInfo, std::less<>>& tensors() const { return tensors_; }
+  /// Bytes of all tensors whose type is known.
+  std::int64_t total_bytes() const;
   /// Throws not_found. The reference lives as long as this object.
   const GgufTensorInfo& info(std::string_view name) const;
   /// The type of a tensor whose values can be read. Throws not_found, and unsupported naming the type.
