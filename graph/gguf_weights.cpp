@@ -192,8 +192,8 @@ void GgufWeights::restore(const GgufPlace& place, HostTensor& tensor, float* val
       continue;
     }
     if (!(values[i] < 0) || !std::isfinite(values[i])) {
-      fail(ErrorCode::corrupt, "{}: tensor '{}' has {} at element {}, expected a number below 0",
-           file_->path().string(), place.tensor, values[i], i);
+      fail(ErrorCode::corrupt, "{}: tensor '{}' has {}, expected numbers below 0", file_->path().string(),
+           place.tensor, values[i]);
     }
     values[i] = log_of_decay(-static_cast<double>(values[i]));
   }
