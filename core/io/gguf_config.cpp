@@ -13,7 +13,6 @@ namespace {
 
 constexpr std::string_view kArchitecture = "qwen35";
 constexpr std::int64_t kControlToken = 3;
-constexpr std::int64_t kDefaultInterval = 4;
 
 /// Keys of one architecture.
 class GgufKeys {
@@ -127,25 +126,27 @@ std::vector<std::int64_t> end_tokens(const GgufFile& file) {
 
 /// The same facts under the keys of a config.json, so that one place says what a consistent configuration is.
 Json as_config_json(const GgufFile& file, const GgufKeys& keys) {
-  return {{"model_type", "qwen3_5_text"},
-          {"hidden_size", keys.integer("embedding_length")},
-          {"intermediate_size", keys.integer("feed_forward_length")},
-          {"num_hidden_layers", trunk_layers(file, keys)},
-          {"vocab_size", file.info("token_embd.weight").dims.front()},
-          {"max_position_embeddings", keys.integer("context_length")},
-          {"full_attention_interval", keys.integer_or("full_attention_interval", kDefaultInterval)},
-          {"linear_num_key_heads", keys.integer("ssm.group_count")},
-          {"linear_num_value_heads", keys.integer("ssm.time_step_rank")},
-          {"linear_key_head_dim", keys.integer("ssm.state_size")},
-          {"linear_value_head_dim", value_head_dim(keys)},
-          {"linear_conv_kernel_dim", keys.integer("ssm.conv_kernel")},
-          {"num_attention_heads", keys.integer("attention.head_count")},
-          {"num_key_value_heads", keys.integer("attention.head_count_kv")},
-          {"head_dim", head_dim(keys)},
-          {"rope_theta", keys.number("rope.freq_base")},
-          {"rms_norm_eps", keys.number("attention.layer_norm_rms_epsilon")},
-          {"tie_word_embeddings", !file.contains("output.weight")},
-          {"eos_token_id", end_tokens(file)}};
+  Json json = {{"model_type", "qwen3_5_text"},
+               {"hidden_size", keys.integer("embedding_length")},
+               {"intermediate_size", keys.integer("feed_forward_length")},
+               {"num_hidden_layers", trunk_layers(file, keys)},
+               {"vocab_size", file.info("token_embd.weight").dims.front()},
+               {"max_position_embeddings", keys.integer("context_length")},
+               {"linear_num_key_heads", keys.integer("ssm.group_count")},
+               {"linear_num_value_heads", keys.integer("ssm.time_step_rank")},
+               {"linear_key_head_dim", keys.integer("ssm.state_size")},
+               {"linear_value_head_dim", value_head_dim(keys)},
+               {"linear_conv_kernel_dim", keys.integer("ssm.conv_kernel")},
+               {"num_attention_heads", keys.integer("attention.head_count")},
+               {"num_key_value_heads", keys.integer("attention.head_count_kv")},
+               {"head_dim", head_dim(keys)},
+               {"rope_theta", keys.number("rope.freq_base")},
+               {"rms_norm_eps", keys.number("attention.layer_norm_rms_epsilon")},
+               {"tie_word_embeddings", !file.contains("output.weight")},
+               {"eos_token_id", end_tokens(file)}};
+  const std::string interval = GgufKeys::full("full_attention_interval");
+  if (const auto value = file.integer(interval)) json["full_attention_interval"] = *value;
+  return json;
 }
 
 }  // namespace
