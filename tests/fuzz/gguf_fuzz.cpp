@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 namespace tandem::fuzz {
 
 std::vector<std::string> seeds() {
-  return {test::small_gguf(test::kGgmlQ4_0).bytes(), test::small_gguf(test::kGgmlBf16).bytes()};
+  return {test::small_gguf({.matrix_type = test::kGgmlQ4_0}).bytes(), test::small_gguf({}).bytes()};
 }
 
 }  // namespace tandem::fuzz

@@ -34,7 +34,7 @@ std::string mutated(std::string bytes, std::uint64_t number, std::size_t header)
 }
 
 TEST(GgufMutation, FilesAreReadOrRefusedByName) {
-  const test::GgufWriter writer = test::small_gguf(test::kGgmlQ4_0);
+  const test::GgufWriter writer = test::small_gguf({.matrix_type = test::kGgmlQ4_0});
   const std::string original = writer.bytes();
   const test::TempDir dir;
   std::map<std::string_view, int> outcomes;

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "core/q4.hpp"
 #include "core/q4_quantizer.hpp"
@@ -200,17 +201,22 @@ GgufWriter as_gguf(const Model& model, const TinyGguf& options) {
   return writer;
 }
 
-GgufWriter small_gguf(std::uint32_t matrix_type) {
-  ModelConfig config = Model::open(data_folder("TANDEM_MODELS") / "tiny")->config();
+std::shared_ptr<const Model> small_model() {
+  ModelConfig config = load_model_config(data_folder("TANDEM_MODELS") / "tiny");
   config.num_hidden_layers = 4;
   config.layer_types.resize(4);
   config.vocab_size = 64;
   config.hidden_size = config.intermediate_size = 32;
-  config.linear_key_head_dim = 32;
-  config.head_dim = 32;
+  config.linear_key_head_dim = config.head_dim = 32;
   const auto source = [&](const Weight& weight) { return synthetic_weight({}, config, weight); };
-  const Model model(config, build_model_graph(config), source);
-  GgufWriter writer = as_gguf(model, {.matrix_type = matrix_type, .tokenizer = false});
+  return std::make_shared<const Model>(config, build_model_graph(config), source);
+}
+
+GgufWriter small_gguf(TinyGguf options) {
+  static const std::shared_ptr<const Model> model = small_model();
+  const bool tokenizer = std::exchange(options.tokenizer, false);
+  GgufWriter writer = as_gguf(*model, options);
+  if (!tokenizer) return writer;
   std::vector<std::string> tokens = {"AB", "<|endoftext|>"};
   for (char c = '!'; tokens.size() < 64; ++c) tokens.emplace_back(1, c);
   std::vector<std::int32_t> types(tokens.size(), 1);

@@ -13,7 +13,7 @@ namespace tandem::test {
 struct TinyGguf {
   std::uint32_t matrix_type = kGgmlBf16;  ///< kGgmlF32, kGgmlBf16 or kGgmlQ4_0
   int extra_layers = 0;                   ///< of multi-token prediction, counted in block_count
-  bool tokenizer = true;                  ///< that of the shipped model
+  bool tokenizer = true;                  ///< as_gguf: that of the shipped model
   /// May replace the values of a tensor of the file, or leave it out.
   std::function<std::optional<std::string>(const std::string& tensor, std::string bytes)> change = {};
 };
@@ -23,8 +23,9 @@ struct TinyGguf {
 /// from what reads it.
 GgufWriter as_gguf(const Model& model, const TinyGguf& options);
 
-/// A file with little data: random weights for three Gated DeltaNet layers and one of attention, and a
-/// tokenizer with one merge.
-GgufWriter small_gguf(std::uint32_t matrix_type);
+/// A model with little data: random weights for three Gated DeltaNet layers and one of attention.
+std::shared_ptr<const Model> small_model();
+/// Its file, with a tokenizer of 64 tokens and one merge, unless there is to be none.
+GgufWriter small_gguf(TinyGguf options);
 
 }  // namespace tandem::test
