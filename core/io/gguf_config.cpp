@@ -57,6 +57,10 @@ void refuse_gguf_variants(const GgufFile& file, const GgufKeys& keys) {
     fail(ErrorCode::unsupported, "{}: {}: mixture-of-experts layers are not supported, found {}",
          keys.where(), GgufKeys::full("expert_count"), experts);
   }
+  if (const std::int64_t parts = file.integer("split.count").value_or(1); parts > 1) {
+    fail(ErrorCode::unsupported, "{}: split.count: a model in {} files is not supported: join them",
+         keys.where(), parts);
+  }
   const std::string scaling = GgufKeys::full("rope.scaling.type");
   if (const auto type = file.string(scaling); type && *type != "none") {
     fail(ErrorCode::unsupported, "{}: {}: only \"none\" is supported, found {}", keys.where(), scaling,

@@ -51,6 +51,9 @@ TEST(GgufModelErrors, AnotherArchitectureIsNamed) {
   expect_refused(GgufWriter(), ErrorCode::unsupported, {"architecture", "missing"});
   GgufWriter experts = test::small_gguf({});
   expect_refused(experts.u32("qwen35.expert_count", 8), ErrorCode::unsupported, {"expert_count", "8"});
+  GgufWriter split = test::small_gguf({});
+  expect_refused(split.key("split.count", 2, test::raw(std::uint16_t{3})), ErrorCode::unsupported,
+                 {"split.count", "3 files"});
   GgufWriter scaled = test::small_gguf({});
   expect_refused(scaled.string("qwen35.rope.scaling.type", "yarn"), ErrorCode::unsupported,
                  {"rope.scaling", "yarn"});

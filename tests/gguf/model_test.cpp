@@ -85,13 +85,13 @@ TEST(GgufModel, OfF32IsTheModelOfThoseValuesInBits) {
 
 /// Blocks move whole, so that quantising and reordering can change places.
 TEST(GgufModel, OfQ4_0HasTheBlocksOfTheQuantisedMatrix) {
-  const GgufModelFile file = open(TinyGguf{.matrix_type = test::kGgmlQ4_0});
-  const std::shared_ptr<const Model> dequantised = file.open();
-  for (std::size_t i = 0; i < tiny().graph().weights().size(); ++i) {
-    const Weight& weight = tiny().graph().weights()[i];
+  const GgufModelFile file = open(test::small_gguf({.matrix_type = test::kGgmlQ4_0}));
+  const std::shared_ptr<const Model> original = test::small_model(), dequantised = file.open();
+  for (std::size_t i = 0; i < original->graph().weights().size(); ++i) {
+    const Weight& weight = original->graph().weights()[i];
     if (weight.kind != WeightKind::matrix) continue;
     const auto id = static_cast<WeightId>(i);
-    const HostTensor expected = quantize_q4(tiny().weight(id).on_host().view);
+    const HostTensor expected = quantize_q4(original->weight(id).on_host().view);
     EXPECT_TRUE(same_bits(expected.view, file.weights().load(weight.name, true).view)) << weight.name;
     EXPECT_EQ(file.weights().stored(weight.name, true).form, GgufForm::repacked);
     std::vector<float> row(static_cast<std::size_t>(weight.shape[1]));
@@ -104,18 +104,18 @@ TEST(GgufModel, OfQ4_0HasTheBlocksOfTheQuantisedMatrix) {
 
 TEST(GgufModel, SizesAreThoseOfTheOpenedModel) {
   for (const std::uint32_t type : {test::kGgmlBf16, test::kGgmlF32, test::kGgmlQ4_0}) {
-    const GgufModelFile file = open(TinyGguf{.matrix_type = type});
+    const GgufModelFile file = open(test::small_gguf({.matrix_type = type}));
     EXPECT_EQ(file.sizes(), weight_sizes(*file.open()));
   }
-  const GgufModelFile file = open(TinyGguf{.matrix_type = test::kGgmlQ4_0});
+  const GgufModelFile file = open(test::small_gguf({.matrix_type = test::kGgmlQ4_0}));
   const auto is_head = [](const Weight& weight) { return weight.name == "embed_tokens.weight"; };
-  EXPECT_EQ(file.sizes(is_head)[0].bytes, 2048 * 192 / 32 * 18);
-  EXPECT_EQ(file.sizes()[0].bytes, 2048 * 192 * 4);
+  EXPECT_EQ(file.sizes(is_head)[0].bytes, 64 * 32 / 32 * 18);
+  EXPECT_EQ(file.sizes()[0].bytes, 64 * 32 * 4);
 }
 
 /// Heads of 16 columns are no whole blocks: their columns can only be moved as f32.
 TEST(GgufModel, DequantisesWhereAHeadIsNoWholeBlocks) {
-  ModelConfig config = tiny().config();
+  ModelConfig config = test::small_model()->config();
   config.num_hidden_layers = 1;
   config.layer_types.resize(1);
   config.linear_value_head_dim = 16;
@@ -123,11 +123,12 @@ TEST(GgufModel, DequantisesWhereAHeadIsNoWholeBlocks) {
   Graph graph = build_model_graph(config);
   const auto source = [&](const Weight& weight) { return synthetic_weight({}, config, weight); };
   const Model model(config, graph, source);
-  const GgufModelFile file = open(test::as_gguf(model, {.matrix_type = test::kGgmlQ4_0}));
+  const GgufModelFile file = open(test::as_gguf(model, {.matrix_type = test::kGgmlQ4_0, .tokenizer = false}));
   const std::string out = "layers.0.linear_attn.out_proj.weight";
   EXPECT_EQ(file.weights().stored(out, true).form, GgufForm::dequantised);
   EXPECT_EQ(file.weights().stored("layers.0.linear_attn.in_proj_z.weight", true).form, GgufForm::repacked);
-  const GgufModelFile exact = open(test::as_gguf(model, {.matrix_type = test::kGgmlBf16}));
+  const GgufModelFile exact =
+      open(test::as_gguf(model, {.matrix_type = test::kGgmlBf16, .tokenizer = false}));
   EXPECT_EQ(exact.weights().stored(out, true).form, GgufForm::reordered);
   const HostTensor found = file.weights().load(out, true), wanted = exact.weights().load(out, true);
   // The blocks have two heads of the tiled order each, so the values are near, at their places and no other.
