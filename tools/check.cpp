@@ -36,7 +36,7 @@ int run(const CheckOptions& options) {
   if (is_layer_oracle(options.folder)) {
     check_layer_oracle(options.folder, context, options.model.place, report);
   } else {
-    check_model_oracle(options.folder, options.model.directory(), options.model.open(), context,
+    check_model_oracle(options.folder, *options.model.tokenizer(), options.model.open(), context,
                        options.model.place, report);
   }
   const auto bad = std::count_if(report.lines().begin(), report.lines().end(),
@@ -64,7 +64,7 @@ void add_check(CLI::App& program, Action& action) {
   command->add_option("DIR", options->folder, "folder with oracle.json and oracle.safetensors")->required();
   command
       ->add_option("--model", options->model.model,
-                   "model directory for a model's oracle (default: the shipped tiny model)")
+                   "model directory or GGUF file for a model's oracle (default: the shipped tiny model)")
       ->check(not_empty());
   command->add_option("--json", options->json_file, "write all lines to this file")->check(not_empty());
   options->model.add_gear(*command);

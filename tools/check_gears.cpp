@@ -28,11 +28,9 @@ std::vector<TokenId> read_ids(const GearsOptions& options) {
   std::vector<TokenId> ids;
   if (!options.ids_file.empty()) {
     ids = parse_ids(read_text_file(options.ids_file, kMaxTextBytes), options.ids_file);
-  } else if (options.model.synthetic) {
-    fail(ErrorCode::invalid_argument, "a synthetic model has no tokenizer: give token ids with --ids");
   } else {
-    const Tokenizer tokenizer = Tokenizer::load(options.model.directory() / "tokenizer.json");
-    ids = tokenizer.encode(read_text_file(options.text_file, kMaxTextBytes));
+    const std::optional<Tokenizer> tokenizer = options.model.tokenizer();
+    ids = tokenizer->encode(read_text_file(options.text_file, kMaxTextBytes));
   }
   if (std::ssize(ids) > options.tokens) ids.resize(static_cast<std::size_t>(options.tokens));
   if (ids.size() < 2)

@@ -11,6 +11,17 @@
 #include "tools/progress.hpp"
 
 namespace tandem::tools {
+namespace {
+
+void print_notices(const GgufModelFile& file) {
+  const std::string where = file.file().path().string();
+  for (const GgufModelFile::Use& use : file.uses()) {
+    if (use.form == GgufForm::dequantised) fmt::print(stderr, "{}: {}\n", where, to_text(use));
+  }
+  for (const std::string& notice : file.notices()) fmt::print(stderr, "{}: {}\n", where, notice);
+}
+
+}  // namespace
 
 int exit_code(ErrorCode code) {
   switch (code) {
@@ -88,8 +99,9 @@ std::vector<TokenId> parse_ids(std::string_view text, std::string_view where) {
 void ModelOptions::add_source(CLI::App& command) {
   CLI::Option* directory =
       command
-          .add_option("MODEL", model,
-                      "Hugging Face directory of a Qwen3.5 text model (default: the shipped tiny model)")
+          .add_option(
+              "MODEL", model,
+              "Hugging Face directory or GGUF file of a Qwen3.5 text model (default: the shipped tiny model)")
           ->check(not_empty());
   add_synthetic(command)->excludes(directory);
 }
@@ -97,6 +109,10 @@ void ModelOptions::add_source(CLI::App& command) {
 void ModelOptions::add_model(CLI::App& command) {
   add_source(command);
   add_gear(command);
+  command
+      .add_option("--requantize", requantize,
+                  "q4: projections that a GGUF file has in other quantised types in q4 instead of in f32")
+      ->check(CLI::IsMember({"q4"}));
 }
 
 CLI::Option* ModelOptions::add_synthetic(CLI::App& command) {
@@ -165,19 +181,41 @@ void ModelOptions::add_faults(CLI::App& command) {
   command.add_option_function<std::string>("--faults", arm)->group("");
 }
 
-std::filesystem::path ModelOptions::directory() const {
+std::filesystem::path ModelOptions::path() const {
   if (!model.empty()) return model;
   std::filesystem::path found = default_model();
   if (found.empty()) fail(ErrorCode::not_found, "the default model is not installed; name a model directory");
   return found;
 }
 
+std::optional<GgufModelFile> ModelOptions::gguf() const {
+  if (synthetic || !GgufFile::is_gguf(path())) return std::nullopt;
+  return GgufModelFile(path(), {gears, !requantize.empty()});
+}
+
 std::string ModelOptions::name() const {
-  return synthetic ? "synthetic " + to_text(parse_synthetic_spec(*synthetic)) : directory().string();
+  return synthetic ? "synthetic " + to_text(parse_synthetic_spec(*synthetic)) : path().string();
 }
 
 ModelConfig ModelOptions::config() const {
-  return synthetic ? synthetic_config(parse_synthetic_spec(*synthetic)) : load_model_config(directory());
+  if (synthetic) return synthetic_config(parse_synthetic_spec(*synthetic));
+  if (const auto file = gguf()) return file->config();
+  return load_model_config(path());
+}
+
+std::optional<Tokenizer> ModelOptions::tokenizer(bool needed) const {
+  if (synthetic && needed) {
+    fail(ErrorCode::invalid_argument, "a synthetic model has no tokenizer: give token ids with --ids");
+  }
+  if (synthetic) return std::nullopt;
+  if (GgufFile::is_gguf(path())) {
+    const GgufFile file(path());
+    if (!needed && file.find("tokenizer.ggml.model") == nullptr) return std::nullopt;
+    return Tokenizer::from_gguf(file);
+  }
+  const std::filesystem::path json = path() / "tokenizer.json";
+  if (!needed && !std::filesystem::exists(json)) return std::nullopt;
+  return Tokenizer::load(json);
 }
 
 Graph ModelOptions::graph() const {
@@ -185,8 +223,9 @@ Graph ModelOptions::graph() const {
     const SyntheticSpec spec = parse_synthetic_spec(*synthetic);
     return build_model_graph(synthetic_config(spec), synthetic_gears(spec, gears));
   }
-  if (has_weights(directory())) return ModelFiles(directory()).graph(gears);
-  const ModelConfig config = load_model_config(directory());
+  if (const auto file = gguf()) return file->graph();
+  if (has_weights(path())) return ModelFiles(path()).graph(gears);
+  const ModelConfig config = load_model_config(path());
   gears.require_layers(config.num_hidden_layers);
   return build_model_graph(config, gears_of(gears, published_gear));
 }
@@ -207,11 +246,14 @@ Context ModelOptions::make_context(bool gpu, bool stand_in) const {
 
 std::shared_ptr<const Model> ModelOptions::open() const {
   if (synthetic) return make_synthetic_model(parse_synthetic_spec(*synthetic), gears);
+  const std::optional<GgufModelFile> file = gguf();
+  if (file) print_notices(*file);
   Progress progress("loading weights");
-  return Model::open(directory(), gears, [&](std::size_t done, std::size_t total) {
+  const auto show = [&](std::size_t done, std::size_t total) {
     if (interrupted()) fail(ErrorCode::interrupted, "interrupted after {} of {} weights", done, total);
     progress.show(done, total);
-  });
+  };
+  return file ? file->open(show) : Model::open(path(), gears, show);
 }
 
 std::filesystem::path default_model() {

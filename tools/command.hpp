@@ -15,6 +15,8 @@
 
 #include "backends/builtin.hpp"
 #include "core/error.hpp"
+#include "core/text/tokenizer.hpp"
+#include "graph/gguf_model.hpp"
 #include "graph/session.hpp"
 
 namespace tandem::tools {
@@ -66,9 +68,10 @@ std::vector<TokenId> parse_ids(std::string_view text, std::string_view where);
 
 /// Options that several subcommands share.
 struct ModelOptions {
-  std::string model;                     ///< a Hugging Face directory; empty: the default model
+  std::string model;                     ///< a Hugging Face directory or GGUF file; empty: the default model
   std::optional<std::string> synthetic;  ///< instead: graph/synthetic.hpp
   Gears gears;                           ///< --gear; empty: as stored
+  std::string requantize;                ///< --requantize: "q4", or nothing
   std::string place = "cpu";
   int threads = 0;
   std::string isa;  ///< kernel variant to force; empty: TANDEM_CPU_ISA, or the best usable one
@@ -92,19 +95,25 @@ struct ModelOptions {
       CLI::App& command);  ///< --mirror-every, --verify-transfers, --poison, and --faults (hidden)
   void add_faults(CLI::App& command);  ///< --faults alone
 
-  /// The model's directory. Throws Error(not_found) when there is no default model.
-  std::filesystem::path directory() const;
-  /// What output calls the model: its directory, or "synthetic 27B". Throws as directory().
+  /// The model's directory, or its GGUF file. Throws Error(not_found) when there is no default model.
+  std::filesystem::path path() const;
+  /// The file's header when path() is a GGUF file, else nothing. Throws as GgufModelFile.
+  std::optional<GgufModelFile> gguf() const;
+  /// What output calls the model: its path, or "synthetic 27B". Throws as path().
   std::string name() const;
   /// Of the model, without its weights.
   ModelConfig config() const;
   /// The graph in its gears, without the weights; of a directory without weights as published in bf16.
   Graph graph() const;
+  /// Of the model; nothing when it has none and none is needed. Throws as Tokenizer::load and
+  /// Tokenizer::from_gguf, and Error(invalid_argument) for a synthetic model that needs one.
+  std::optional<Tokenizer> tokenizer(bool needed = true) const;
   /// Whether the placement can mean a GPU. If not, none is touched.
   bool may_use_gpu() const;
   Context make_context() const;
   Context make_context(bool gpu, bool stand_in = false) const;  ///< backends/builtin.hpp
-  /// Opens or makes the model, with a progress line on a terminal.
+  /// Opens or makes the model, with a progress line on a terminal. Of a GGUF file, says on standard error
+  /// what was dequantised and what is not used.
   std::shared_ptr<const Model> open() const;
 };
 

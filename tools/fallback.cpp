@@ -141,7 +141,7 @@ int run(const FallbackOptions& options) {
        {"--trace", options.observe.trace_file}});
   const std::shared_ptr<const Model> model = options.model.open();
   const bool needs_text = options.prompt.given() && options.prompt.is_text();
-  const std::optional<Tokenizer> tokenizer = load_tokenizer(options.model, needs_text);
+  const std::optional<Tokenizer> tokenizer = options.model.tokenizer(needs_text);
   FallbackReport report;
   report.setup = setup_of(options, tokenizer, *model);
   report.seed = options.seed;

@@ -61,7 +61,7 @@ nlohmann::json to_json(const Continuation& what, const Session& session, const G
                           {"parameters", session.model().parameters()}};
   nlohmann::json events = nlohmann::json::array();
   for (const ResidencyEvent& event : session.events()) events.push_back(tools::to_json(event));
-  if (!what.model.synthetic) model["directory"] = what.model.directory().string();
+  if (!what.model.synthetic) model["directory"] = what.model.path().string();
   return {{"prompt_ids", what.prompt},
           {"output_ids", result.ids},
           {"text", text},
@@ -131,16 +131,6 @@ void OutputOptions::add(CLI::App& command) {
   command.add_flag("--echo", echo, "print what is continued before its continuation");
   command.add_flag("--ignore-eos", ignore_eos, "go on after an end-of-text token");
   command.add_flag("--json", json, "print one JSON object instead of text");
-}
-
-std::optional<Tokenizer> load_tokenizer(const ModelOptions& model, bool needed) {
-  if (model.synthetic && needed) {
-    fail(ErrorCode::invalid_argument, "a synthetic model has no tokenizer: give the prompt with --ids 1,2,3");
-  }
-  if (model.synthetic) return std::nullopt;
-  const std::filesystem::path file = model.directory() / "tokenizer.json";
-  if (!needed && !std::filesystem::exists(file)) return std::nullopt;
-  return Tokenizer::load(file);
 }
 
 int print_continuation(Session& session, SequenceId sequence, const Continuation& what,

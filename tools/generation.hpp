@@ -41,10 +41,6 @@ struct OutputOptions {
   void add(CLI::App& command);  ///< --count, --echo, --ignore-eos, --json
 };
 
-/// A model may come without a tokenizer as long as nobody gives or wants text: `needed` says whether text was
-/// given. Throws Error(invalid_argument) for a synthetic model then, and as Tokenizer::load.
-std::optional<Tokenizer> load_tokenizer(const ModelOptions& model, bool needed);
-
 /// What is to be continued, and by what.
 struct Continuation {
   const ModelOptions& model;

@@ -27,11 +27,14 @@ struct Facts {
   std::vector<GearRow> gears;     ///< as backends get them
   std::int64_t context = 0;
   std::int64_t recurrent_bytes = 0, conv_bytes = 0, kv_bytes = 0;  ///< a sequence, all layers
+  std::optional<std::vector<GgufModelFile::Use>> uses;             ///< of a GGUF file
+  std::vector<std::string> notices;
 };
 
 std::int64_t weight_bytes(const ModelOptions& model, const ModelConfig& config, const Graph& graph) {
+  if (const auto file = model.gguf()) return file->file().total_bytes();
   if (!model.synthetic) {
-    const std::filesystem::path directory = model.directory();
+    const std::filesystem::path directory = model.path();
     return has_weights(directory) ? Checkpoint::open(directory).total_bytes() : 0;
   }
   const SyntheticSpec spec = parse_synthetic_spec(*model.synthetic);
@@ -41,8 +44,9 @@ std::int64_t weight_bytes(const ModelOptions& model, const ModelConfig& config, 
 }
 
 WeightSizes sizes_to_load(const ModelOptions& model, const Graph& graph) {
-  const bool in_files = !model.synthetic && has_weights(model.directory());
-  return in_files ? weight_sizes(graph, ModelFiles(model.directory())) : weight_sizes(graph);
+  if (const auto file = model.gguf()) return file->sizes();
+  const bool in_files = !model.synthetic && has_weights(model.path());
+  return in_files ? weight_sizes(graph, ModelFiles(model.path())) : weight_sizes(graph);
 }
 
 Facts gather(const InspectOptions& options) {
@@ -53,6 +57,10 @@ Facts gather(const InspectOptions& options) {
   const Graph graph = options.model.graph();
   facts.parameters = parameter_count(graph);
   facts.gears = gear_rows(graph, sizes_to_load(options.model, graph));
+  if (const auto file = options.model.gguf()) {
+    facts.uses = file->uses();
+    facts.notices = file->notices();
+  }
   facts.weight_bytes = weight_bytes(options.model, facts.config, graph);
   facts.context = options.model.context > 0
                       ? options.model.context
@@ -95,11 +103,25 @@ std::string to_text(const Facts& f) {
                                            human_bytes(static_cast<std::uint64_t>(f.weight_bytes)))
                              : "weights           none in this directory\n";
   text += "as computed with\n" + to_text(f.gears);
+  for (const GgufModelFile::Use& use : f.uses.value_or(std::vector<GgufModelFile::Use>())) {
+    text += fmt::format("  GGUF            {}\n", to_text(use));
+  }
+  for (const std::string& notice : f.notices) text += fmt::format("  GGUF            {}\n", notice);
   text += fmt::format(
       "state a sequence  recurrent {} bytes, convolution {} bytes, keys and values {} bytes for {} tokens "
       "(f32)\n",
       f.recurrent_bytes, f.conv_bytes, f.kv_bytes, f.context);
   return text;
+}
+
+nlohmann::json gguf_json(const Facts& f) {
+  if (!f.uses) return nullptr;
+  nlohmann::json tensors = nlohmann::json::array();
+  for (const GgufModelFile::Use& use : *f.uses) {
+    tensors.push_back(
+        {{"type", use.type}, {"tensors", use.tensors}, {"bytes", use.bytes}, {"form", name(use.form)}});
+  }
+  return {{"tensors", tensors}, {"notices", f.notices}};
 }
 
 nlohmann::json to_json(const Facts& f) {
@@ -114,6 +136,7 @@ nlohmann::json to_json(const Facts& f) {
           {"parameters", f.parameters},
           {"weight_bytes", f.weight_bytes},
           {"gears", to_json(f.gears)},
+          {"gguf", gguf_json(f)},
           {"state",
            {{"recurrent_bytes", f.recurrent_bytes},
             {"conv_bytes", f.conv_bytes},

@@ -85,7 +85,8 @@ nlohmann::json to_json(const SessionPlan& planned) {
 /// From the headers of the weights' files; without files as the model is published.
 WeightSizes sizes_of(const ModelOptions& model, const Graph& graph) {
   if (model.synthetic) return weight_sizes(*model.open());  // nothing large is made for it
-  const std::filesystem::path directory = model.directory();
+  if (const auto file = model.gguf()) return file->sizes();
+  const std::filesystem::path directory = model.path();
   if (has_weights(directory)) return weight_sizes(graph, ModelFiles(directory));
   fmt::print(stderr, "{}: no weights there; counted as if in bf16\n", directory.string());
   return weight_sizes(graph);

@@ -46,7 +46,14 @@ std::string to_text(const Written& written) {
 /// Where a model may come from. Another format of files is to be told apart here.
 PackSource source_of(const ModelOptions& model) {
   if (model.synthetic) return pack_source(parse_synthetic_spec(*model.synthetic), model.gears);
-  return pack_source(model.directory(), model.gears);
+  if (model.gguf()) {
+    fail(ErrorCode::unsupported,
+         "'{}' is a GGUF file, expected a Hugging Face directory: other commands take it as it is, with "
+         "--gear and "
+         "--requantize",
+         model.model);
+  }
+  return pack_source(model.path(), model.gears);
 }
 
 int run(QuantizeOptions options) {

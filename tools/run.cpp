@@ -30,7 +30,7 @@ int run(const RunOptions& options) {
   catch_interrupts();
   validate(options.sampling);
   const std::shared_ptr<const Model> model = options.model.open();
-  const std::optional<Tokenizer> tokenizer = load_tokenizer(options.model, options.prompt.is_text());
+  const std::optional<Tokenizer> tokenizer = options.model.tokenizer(options.prompt.is_text());
   Continuation what{.model = options.model,
                     .tokenizer = tokenizer,
                     .before = {},

@@ -26,11 +26,8 @@ std::vector<TokenId> read_ids(const ScoreOptions& options) {
   std::vector<TokenId> ids;
   if (!options.ids_file.empty()) {
     ids = parse_ids(read_text_file(options.ids_file, kMaxTextBytes), options.ids_file);
-  } else if (options.model.synthetic) {
-    fail(ErrorCode::invalid_argument, "a synthetic model has no tokenizer: give token ids with --ids");
   } else {
-    const Tokenizer tokenizer = Tokenizer::load(options.model.directory() / "tokenizer.json");
-    ids = tokenizer.encode(read_text_file(options.text_file, kMaxTextBytes));
+    ids = options.model.tokenizer()->encode(read_text_file(options.text_file, kMaxTextBytes));
   }
   const auto limit = static_cast<std::size_t>(options.max_tokens);
   if (limit > 0 && ids.size() > limit) ids.resize(limit);

@@ -33,7 +33,7 @@ int save(const StateOptions& options) {
   catch_interrupts();
   validate(options.sampling);
   const std::shared_ptr<const Model> model = options.model.open();
-  const std::optional<Tokenizer> tokenizer = load_tokenizer(options.model, options.prompt.is_text());
+  const std::optional<Tokenizer> tokenizer = options.model.tokenizer(options.prompt.is_text());
   const std::vector<TokenId> prompt = options.prompt.read(tokenizer);
   if (prompt.empty()) fail(ErrorCode::invalid_argument, "the prompt is empty: expected at least one token");
   const Context context = options.model.make_context();
@@ -63,7 +63,7 @@ int load(const StateOptions& options) {
          snapshot.where());
   }
   const std::shared_ptr<const Model> model = options.model.open();
-  const std::optional<Tokenizer> tokenizer = load_tokenizer(options.model, false);
+  const std::optional<Tokenizer> tokenizer = options.model.tokenizer(false);
   const std::span<const TokenId> ids = snapshot.ids(), pending = snapshot.pending_ids();
   const Continuation what{.model = options.model,
                           .tokenizer = tokenizer,

@@ -40,8 +40,8 @@ void require_model_directory(const fs::path& path) {
     fail(ErrorCode::io, "cannot examine '{}': {}", path.string(), error.message());
   }
   if (!fs::is_directory(status)) {
-    fail(ErrorCode::invalid_argument, "'{}' is a file, expected a Hugging Face model directory",
-         path.string());
+    fail(ErrorCode::invalid_argument,
+         "'{}' is a file, expected a Hugging Face model directory or a GGUF file", path.string());
   }
 }
 

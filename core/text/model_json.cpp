@@ -5,21 +5,17 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "core/error.hpp"
 #include "core/text/added_tokens.hpp"
 #include "core/text/byte_level.hpp"
+#include "core/text/spellings.hpp"
 #include "core/text/unicode.hpp"
-#include "core/text/utf8.hpp"
 
 namespace tandem::text {
 namespace {
-
-/// The model's tokens as the file spells them, in the byte-level alphabet. Views into the document.
-using Spellings = std::unordered_map<std::string_view, TokenId>;
 
 void check_model(const JsonNode& model) {
   if (model["type"].text() != "BPE") model["type"].fail_unsupported("tokenizer model", "'BPE'");
@@ -49,54 +45,29 @@ Spellings read_vocabulary(const JsonNode& vocab, Vocabulary& vocabulary) {
   return spellings;
 }
 
-void read_byte_tokens(const Spellings& spellings, Bpe& bpe) {
-  for (int byte = 0; byte < 256; ++byte) {
-    std::string spelling;
-    append_utf8(spelling, byte_level_character(static_cast<std::uint8_t>(byte)));
-    if (const auto found = spellings.find(spelling); found != spellings.end()) {
-      bpe.set_byte_token(static_cast<std::uint8_t>(byte), found->second);
-    }
-  }
-}
-
 /// Both forms: "a b", and since tokenizers 0.20 ["a", "b"]. Nothing for anything else.
 std::pair<std::string_view, std::string_view> pair_of(const nlohmann::json& merge) {
   if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string()) {
     return {merge[0].get_ref<const std::string&>(), merge[1].get_ref<const std::string&>()};
   }
   if (!merge.is_string()) return {};
-  const std::string_view text = merge.get_ref<const std::string&>();
-  const std::size_t space = text.find(' ');
-  if (space == std::string_view::npos || text.find(' ', space + 1) != std::string_view::npos) return {};
-  return {text.substr(0, space), text.substr(space + 1)};
+  return split_merge(merge.get_ref<const std::string&>());
 }
 
 void read_merges(const JsonNode& merges, const Spellings& spellings, Bpe& bpe) {
   const nlohmann::json& list = merges.array();
   bpe.reserve_merges(list.size());
-  std::uint32_t rank = 0;
-  std::string merged;
-  const auto id_of = [&](std::string_view token) {
-    const auto found = spellings.find(token);
-    if (found != spellings.end()) return found->second;
-    fail(ErrorCode::corrupt,
-         "{}: merge {} expected {} in the vocabulary, found no such token; fetch the file again",
-         merges.where(), rank, in_quotes(token));
-  };
+  MergeList ranked(spellings, merges.where(), bpe);
   for (const nlohmann::json& merge : list) {
     const auto [left, right] = pair_of(merge);
     if (left.empty() || right.empty())
-      merges.items()[rank].fail_corrupt("two tokens: \"a b\" or [\"a\", \"b\"]");
-    merged.assign(left).append(right);
-    const TokenId left_id = id_of(left);
-    const TokenId right_id = id_of(right);
-    bpe.set_merge(left_id, right_id, rank, id_of(merged));
-    ++rank;
+      merges.items()[ranked.rank()].fail_corrupt("two tokens: \"a b\" or [\"a\", \"b\"]");
+    ranked.add(left, right);
   }
 }
 
 void read_model(const JsonNode& model, const Spellings& spellings, Bpe& bpe) {
-  read_byte_tokens(spellings, bpe);
+  set_byte_tokens(spellings, bpe);
   read_merges(model["merges"], spellings, bpe);
   const JsonNode ignore_merges = model["ignore_merges"];
   if (ignore_merges.is_null() || !ignore_merges.flag()) return;

@@ -87,6 +87,10 @@ Tokenizer Tokenizer::from_json(std::string_view json, std::string_view where) {
   return Tokenizer(std::make_shared<const text::TokenizerParts>(text::read_tokenizer_json(json, where)));
 }
 
+Tokenizer Tokenizer::from_gguf(const GgufFile& file) {
+  return Tokenizer(std::make_shared<const text::TokenizerParts>(text::read_tokenizer_gguf(file)));
+}
+
 std::vector<TokenId> Tokenizer::encode(std::string_view text, bool parse_special) const {
   if (text.size() >= kMaxTextBytes) {
     fail(ErrorCode::invalid_argument,

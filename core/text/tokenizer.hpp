@@ -13,6 +13,8 @@
 
 namespace tandem {
 
+class GgufFile;
+
 namespace text {
 struct TokenizerParts;
 }
@@ -35,6 +37,12 @@ class Tokenizer {
 
   /// As load, from the file's text. `where` names it in messages.
   static Tokenizer from_json(std::string_view json, std::string_view where);
+
+  /// The tokenizer in a GGUF file's metadata: that of the tokenizer.json which the file was made from, as far
+  /// as the format keeps it. It names the split pattern (known are qwen35 and qwen2) instead of having it;
+  /// NFC goes with both. Control tokens are special added tokens, user-defined ones are added tokens, unused
+  /// ones are no tokens. Throws not_found when there is none, corrupt and unsupported as load.
+  static Tokenizer from_gguf(const GgufFile& file);
 
   /// The tokens of `text`, which must be UTF-8. With `parse_special` false, added tokens that are marked
   /// special (markup such as <|im_end|>) are tokenized as the characters they are made of: the way to pass on

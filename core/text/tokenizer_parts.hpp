@@ -11,6 +11,10 @@
 #include "core/text/token.hpp"
 #include "core/text/vocabulary.hpp"
 
+namespace tandem {
+class GgufFile;
+}
+
 namespace tandem::text {
 
 /// What a Tokenizer is made of, in the order in which a text meets it.
@@ -29,5 +33,8 @@ struct TokenizerParts {
 /// Reads the text of a tokenizer.json; `where` names it in messages. Throws corrupt or unsupported (see
 /// Tokenizer::load).
 TokenizerParts read_tokenizer_json(std::string_view json, std::string_view where);
+
+/// Reads the keys tokenizer.ggml.* of a GGUF file. Throws corrupt or unsupported (see Tokenizer::from_gguf).
+TokenizerParts read_tokenizer_gguf(const GgufFile& file);
 
 }  // namespace tandem::text

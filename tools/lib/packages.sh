@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # What the build needs, how to see that it is there, and the Debian package that brings it. Sourced, not run.
 #
-# An entry is `tool:COMMAND=PACKAGE` or `lib:PKG_CONFIG_NAME=PACKAGE`. Looking for the thing and not for the package lets other
+# An entry is `tool:COMMAND=PACKAGE`, `lib:PKG_CONFIG_NAME=PACKAGE` or `py:MODULE_OF_PYTHON=PACKAGE`. Looking for the thing and not for the package lets other
 # systems, and tools that were installed by hand, pass.
 
 # shellcheck disable=SC2034  # read by the scripts that source this file
@@ -14,7 +14,10 @@ program_needs=(
 test_needs=(lib:gtest=libgtest-dev lib:gmock=libgmock-dev lib:benchmark=libbenchmark-dev)
 # Without these the tests run all the same: slower, or with a house check skipped.
 # shellcheck disable=SC2034
-test_likes=(tool:ccache=ccache tool:clang-format-14=clang-format-14 tool:shellcheck=shellcheck)
+test_likes=(tool:ccache=ccache tool:clang-format-14=clang-format-14 tool:shellcheck=shellcheck
+  py:ensurepip=python3-venv)
+# From PyPI: what the tests of GGUF files write them with. Without these they are skipped.
+python_likes=(gguf==0.19.0 numpy)
 
 is_there() {
   local kind=${1%%:*} name=${1#*:}
@@ -22,6 +25,7 @@ is_there() {
   case $kind in
     tool) command -v "${name%% *}" >/dev/null ;;  # CXX may be "ccache g++"
     lib) pkg-config --exists "$name" 2>/dev/null ;;
+    py) python3 -c "import $name" 2>/dev/null ;;
   esac
 }
 
@@ -68,5 +72,21 @@ ensure() {
   mapfile -t missing < <(missing_packages "$@")
   if ((${#missing[@]} == 0)); then return 0; fi
   say "still missing, by the names of Debian's packages: ${missing[*]}"
+  return 1
+}
+
+# Makes an environment of Python with `python_likes` in .cache/python, which meson looks for, unless there is one. Fails, leaving
+# nothing, when that cannot be done: without a network, say.
+ensure_python() {
+  local folder=${root:?}/.cache/python
+  if "$folder/bin/python3" -c 'import gguf, numpy' 2>/dev/null; then return 0; fi
+  say "installing with pip: ${python_likes[*]}"
+  rm -rf "$folder"
+  if python3 -m venv "$folder" >/dev/null 2>&1 &&
+    "$folder/bin/pip" install --quiet --disable-pip-version-check --timeout 20 --retries 1 "${python_likes[@]}" >/dev/null 2>&1; then
+    return 0
+  fi
+  rm -rf "$folder"
+  say "pip could not install them"
   return 1
 }

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "core/context.hpp"
+#include "core/text/tokenizer.hpp"
 #include "graph/model.hpp"
 #include "graph/session.hpp"
 #include "tools/oracle/report.hpp"
@@ -18,7 +19,7 @@ void check_layer_oracle(const std::filesystem::path& folder, const Context& cont
 
 /// Compares a model with a model oracle: tokenizer, perplexity, logits and hidden states at some positions,
 /// final states, greedy continuations.
-void check_model_oracle(const std::filesystem::path& folder, const std::filesystem::path& model_directory,
+void check_model_oracle(const std::filesystem::path& folder, Tokenizer tokenizer,
                         std::shared_ptr<const Model> model, const Context& context, const std::string& place,
                         OracleReport& report);
 

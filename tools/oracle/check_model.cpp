@@ -31,13 +31,12 @@ std::int64_t count_different(const std::vector<T>& ours, const std::vector<T>& t
 
 class ModelCheck {
  public:
-  ModelCheck(const std::filesystem::path& folder, const std::filesystem::path& directory,
-             std::shared_ptr<const Model> model, const Context& context, const std::string& place,
-             OracleReport& report)
+  ModelCheck(const std::filesystem::path& folder, Tokenizer tokenizer, std::shared_ptr<const Model> model,
+             const Context& context, const std::string& place, OracleReport& report)
       : folder_(folder),
         json_(read_json_file(folder / "oracle.json", kMaxBytes)),
         oracle_(folder),
-        tokenizer_(Tokenizer::load(directory / "tokenizer.json")),
+        tokenizer_(std::move(tokenizer)),
         ids_(oracle_.integers("input_ids")),
         report_(report),
         session_(context, std::move(model), session_options(place)) {}
@@ -222,11 +221,11 @@ class ModelCheck {
 
 }  // namespace
 
-void check_model_oracle(const std::filesystem::path& folder, const std::filesystem::path& model_directory,
+void check_model_oracle(const std::filesystem::path& folder, Tokenizer tokenizer,
                         std::shared_ptr<const Model> model, const Context& context, const std::string& place,
                         OracleReport& report) {
   try {
-    ModelCheck(folder, model_directory, std::move(model), context, place, report).all();
+    ModelCheck(folder, std::move(tokenizer), std::move(model), context, place, report).all();
   } catch (const nlohmann::json::exception& error) {
     fail(ErrorCode::corrupt, "{}: not what a model's oracle.json holds: {}",
          (folder / "oracle.json").string(), error.what());

@@ -1,0 +1,25 @@
+#pragma once
+
+#include "core/io/gguf.hpp"
+
+namespace tandem {
+
+/// What the header of a GGUF file says. Views point into the bytes that were read.
+struct GgufHeader {
+  std::map<std::string, GgufValue, std::less<>> metadata;
+  std::map<std::string, GgufTensorInfo, std::less<>> tensors;
+  std::int64_t data_begin = 0;  ///< bytes from the start of the file
+};
+
+inline constexpr std::string_view kGgufMagic = "GGUF";
+
+/// Reads and checks the header of a file of these bytes; `where` begins the messages. Throws as GgufFile's
+/// constructor.
+GgufHeader read_gguf_header(std::span<const std::byte> bytes, const std::string& where);
+
+/// The elements of an array of strings, or of whole numbers (nothing if one does not fit in 63 bits and a
+/// sign). REQUIRES: an array of a checked header, with elements of that kind.
+std::vector<std::string_view> gguf_strings(const GgufArray& array);
+std::optional<std::vector<std::int64_t>> gguf_integers(const GgufArray& array);
+
+}  // namespace tandem
