@@ -8,6 +8,7 @@
 
 #include "core/error.hpp"
 #include "core/io/gguf_reader.hpp"
+#include "core/io/gguf_values.hpp"
 #include "core/io/json.hpp"
 
 namespace tandem {

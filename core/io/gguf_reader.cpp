@@ -2,18 +2,15 @@
 
 #include <algorithm>
 #include <bit>
-#include <concepts>
-#include <cstring>
 #include <utility>
 
 #include "core/error.hpp"
+#include "core/io/gguf_values.hpp"
 #include "core/io/json.hpp"
 
 namespace tandem {
 
 namespace {
-
-static_assert(std::endian::native == std::endian::little, "numbers are copied as they lie in the file");
 
 constexpr std::uint32_t kFirstVersion = 2, kLastVersion = 3;
 constexpr std::int64_t kDefaultAlignment = 32;
@@ -23,66 +20,6 @@ constexpr std::uint32_t kMaxDims = 4;
 /// What the format allows for a key; tensor names have 64 at most.
 constexpr std::uint64_t kMaxNameBytes = 65535;
 constexpr std::string_view kAlignmentKey = "general.alignment";
-
-/// Bytes of an element; 0 for what has no fixed size.
-std::int64_t size_of_scalar(GgufType type) {
-  switch (type) {
-    case GgufType::u8:
-    case GgufType::i8:
-    case GgufType::boolean:
-      return 1;
-    case GgufType::u16:
-    case GgufType::i16:
-      return 2;
-    case GgufType::u32:
-    case GgufType::i32:
-    case GgufType::f32:
-      return 4;
-    case GgufType::u64:
-    case GgufType::i64:
-    case GgufType::f64:
-      return 8;
-    case GgufType::string:
-    case GgufType::array:
-      return 0;
-  }
-  return 0;
-}
-
-template <class T>
-T load_as(const std::byte* from) {
-  T value;
-  std::memcpy(&value, from, sizeof value);
-  return value;
-}
-
-/// A scalar that lies at `from`. REQUIRES: neither string nor array.
-GgufValue load_scalar(GgufType type, const std::byte* from) {
-  switch (type) {
-    case GgufType::u8:
-      return std::uint64_t{load_as<std::uint8_t>(from)};
-    case GgufType::i8:
-      return std::int64_t{load_as<std::int8_t>(from)};
-    case GgufType::u16:
-      return std::uint64_t{load_as<std::uint16_t>(from)};
-    case GgufType::i16:
-      return std::int64_t{load_as<std::int16_t>(from)};
-    case GgufType::u32:
-      return std::uint64_t{load_as<std::uint32_t>(from)};
-    case GgufType::i32:
-      return std::int64_t{load_as<std::int32_t>(from)};
-    case GgufType::f32:
-      return load_as<float>(from);
-    case GgufType::boolean:
-      return load_as<std::uint8_t>(from) != 0;
-    case GgufType::u64:
-      return load_as<std::uint64_t>(from);
-    case GgufType::i64:
-      return load_as<std::int64_t>(from);
-    default:
-      return load_as<double>(from);
-  }
-}
 
 /// Reads from the start of a file to the end of its table of tensors. `what_` says what is being read.
 class GgufHeaderReader {
@@ -120,7 +57,7 @@ class GgufHeaderReader {
 
   template <class T>
   T read_number() {
-    return load_as<T>(take(sizeof(T)));
+    return load_gguf_number<T>(take(sizeof(T)));
   }
 
   std::string_view read_string() {
@@ -178,9 +115,9 @@ class GgufHeaderReader {
   GgufValue read_value(GgufType type) {
     if (type == GgufType::string) return read_string();
     if (type == GgufType::array) return read_array();
-    const std::byte* from = take(static_cast<std::uint64_t>(size_of_scalar(type)));
+    const std::byte* from = take(static_cast<std::uint64_t>(size_of_gguf_scalar(type)));
     if (type == GgufType::boolean) check_booleans({from, 1});
-    return load_scalar(type, from);
+    return load_gguf_scalar(type, from);
   }
 
   GgufArray read_array() {
@@ -190,7 +127,7 @@ class GgufHeaderReader {
       fail(ErrorCode::unsupported, "{}: {}: an array of arrays is not supported", where_, what_);
     }
     const bool strings = array.element == GgufType::string;
-    const auto size = static_cast<std::uint64_t>(strings ? 8 : size_of_scalar(array.element));
+    const auto size = static_cast<std::uint64_t>(strings ? 8 : size_of_gguf_scalar(array.element));
     const std::uint64_t count = read_count("elements", size);
     const std::uint64_t begin = at_;
     if (!strings) take(count * size);
@@ -311,31 +248,6 @@ class GgufHeaderReader {
 
 GgufHeader read_gguf_header(std::span<const std::byte> bytes, const std::string& where) {
   return GgufHeaderReader(bytes, where).read();
-}
-
-std::vector<std::string_view> gguf_strings(const GgufArray& array) {
-  std::vector<std::string_view> texts;
-  texts.reserve(static_cast<std::size_t>(array.count));
-  const std::byte* at = array.data.data();
-  for (std::int64_t i = 0; i < array.count; ++i) {
-    const auto length = static_cast<std::size_t>(load_as<std::uint64_t>(at));
-    texts.emplace_back(reinterpret_cast<const char*>(at + sizeof(std::uint64_t)), length);
-    at += sizeof(std::uint64_t) + length;
-  }
-  return texts;
-}
-
-std::optional<std::vector<std::int64_t>> gguf_integers(const GgufArray& array) {
-  std::vector<std::int64_t> numbers;
-  numbers.reserve(static_cast<std::size_t>(array.count));
-  const std::int64_t size = size_of_scalar(array.element);
-  for (std::int64_t i = 0; i < array.count; ++i) {
-    const GgufValue value = load_scalar(array.element, array.data.data() + i * size);
-    const auto* whole = std::get_if<std::uint64_t>(&value);
-    if (whole != nullptr && !std::in_range<std::int64_t>(*whole)) return std::nullopt;
-    numbers.push_back(whole != nullptr ? static_cast<std::int64_t>(*whole) : std::get<std::int64_t>(value));
-  }
-  return numbers;
 }
 
 }  // namespace tandem

@@ -17,9 +17,4 @@ inline constexpr std::string_view kGgufMagic = "GGUF";
 /// constructor.
 GgufHeader read_gguf_header(std::span<const std::byte> bytes, const std::string& where);
 
-/// The elements of an array of strings, or of whole numbers (nothing if one does not fit in 63 bits and a
-/// sign). REQUIRES: an array of a checked header, with elements of that kind.
-std::vector<std::string_view> gguf_strings(const GgufArray& array);
-std::optional<std::vector<std::int64_t>> gguf_integers(const GgufArray& array);
-
 }  // namespace tandem

@@ -9,7 +9,7 @@
 namespace tandem::test {
 
 /// Numbers of GGML's types.
-inline constexpr std::uint32_t kGgmlF32 = 0, kGgmlF16 = 1, kGgmlQ4_0 = 2, kGgmlBf16 = 30;
+inline constexpr std::uint32_t kGgmlF32 = 0, kGgmlF16 = 1, kGgmlQ4_0 = 2, kGgmlQ8_0 = 8, kGgmlBf16 = 30;
 
 /// A number's little-endian bytes.
 template <class T>

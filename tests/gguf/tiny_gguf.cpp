@@ -122,6 +122,17 @@ std::string q4_0_bytes(const Matrix& m) {
   return bytes;
 }
 
+std::string q8_0_bytes(const Matrix& m) {
+  std::string bytes;
+  for (std::size_t b = 0; b < m.values.size(); b += kQ4Block) {
+    std::int8_t levels[kQ4Block];
+    const f16 scale = num::round_to_f16(num::quantize_q8(m.values.data() + b, levels));
+    bytes += raw(scale);
+    bytes.append(reinterpret_cast<const char*>(levels), sizeof levels);
+  }
+  return bytes;
+}
+
 void add_sizes(const ModelConfig& c, int extra_layers, GgufWriter& writer) {
   const auto key = [&](std::string_view name, std::int64_t value) {
     writer.u32("qwen35." + std::string(name), static_cast<std::uint32_t>(value));
@@ -192,6 +203,7 @@ GgufWriter as_gguf(const Model& model, const TinyGguf& options) {
     m = converted(model.config(), tensor, std::move(m));
     const std::uint32_t type = weight.kind == WeightKind::vector ? kGgmlF32 : options.matrix_type;
     std::optional<std::string> bytes = type == kGgmlQ4_0   ? q4_0_bytes(m)
+                                       : type == kGgmlQ8_0 ? q8_0_bytes(m)
                                        : type == kGgmlBf16 ? bf16_bytes(m.values)
                                                            : f32_bytes(m.values);
     if (options.change) bytes = options.change(tensor, *std::move(bytes));

@@ -11,7 +11,7 @@ namespace tandem::test {
 
 /// How a model's GGUF file differs from the usual one.
 struct TinyGguf {
-  std::uint32_t matrix_type = kGgmlBf16;  ///< kGgmlF32, kGgmlBf16 or kGgmlQ4_0
+  std::uint32_t matrix_type = kGgmlBf16;  ///< kGgmlF32, kGgmlBf16, kGgmlQ4_0 or kGgmlQ8_0
   int extra_layers = 0;                   ///< of multi-token prediction, counted in block_count
   bool tokenizer = true;                  ///< as_gguf: that of the shipped model
   /// May replace the values of a tensor of the file, or leave it out.
