@@ -1,6 +1,9 @@
 #include "tools/command.hpp"
 
+#include <unistd.h>
+
 #include <cctype>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -11,6 +14,27 @@
 #include "tools/progress.hpp"
 
 namespace tandem::tools {
+
+namespace {
+
+/// What opening the model has made of its weights, for whoever sits before the terminal.
+void print_conversions(const Model& model) {
+  std::int64_t before = 0, after = 0;
+  Q4Error error;
+  for (const Conversion& conversion : model.conversions()) {
+    before += conversion.bytes_before;
+    after += conversion.bytes_after;
+    error += conversion.error;
+  }
+  if (model.conversions().empty()) return;
+  const bool quantised = error.squared_values > 0;
+  const double lost = quantised ? std::sqrt(error.squared_error / error.squared_values) : 0;
+  fmt::print(stderr, "{} tensors converted, {} to {}{}\n", model.conversions().size(),
+             human_bytes(static_cast<std::uint64_t>(before)), human_bytes(static_cast<std::uint64_t>(after)),
+             quantised ? fmt::format("; relative rms error {:.4f}", lost) : "");
+}
+
+}  // namespace
 
 int exit_code(ErrorCode code) {
   switch (code) {
@@ -203,11 +227,16 @@ Context ModelOptions::make_context(bool gpu, bool stand_in) const {
 
 std::shared_ptr<const Model> ModelOptions::open() const {
   if (synthetic) return make_synthetic_model(parse_synthetic_spec(*synthetic), gears);
-  Progress progress("loading weights");
-  return Model::open(directory(), gears, [&](std::size_t done, std::size_t total) {
-    if (interrupted()) fail(ErrorCode::interrupted, "interrupted after {} of {} weights", done, total);
-    progress.show(done, total);
-  });
+  std::shared_ptr<const Model> model;
+  {
+    Progress progress("loading weights");
+    model = Model::open(directory(), gears, [&](std::size_t done, std::size_t total) {
+      if (interrupted()) fail(ErrorCode::interrupted, "interrupted after {} of {} weights", done, total);
+      progress.show(done, total);
+    });
+  }
+  if (isatty(STDERR_FILENO) != 0) print_conversions(*model);
+  return model;
 }
 
 std::filesystem::path default_model() {
