@@ -9,6 +9,7 @@ namespace tandem {
 Model::Model(ModelConfig config, Graph graph, const WeightSource& source, const WeightProgress& progress)
     : config_(std::move(config)), graph_(std::move(graph)) {
   WeightConverter converter;
+  if (progress) converter.watch([&] { progress(weights_.size(), graph_.weights().size()); });
   for (const Weight& weight : graph_.weights()) {
     const WeightData stored = source(weight);
     const WeightData& ready = weights_.emplace_back(converter.convert(weight, stored));

@@ -1,6 +1,9 @@
 #include "tools/command.hpp"
 
+#include <unistd.h>
+
 #include <cctype>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -16,9 +19,28 @@ namespace {
 void print_notices(const GgufModelFile& file) {
   const std::string where = file.file().path().string();
   for (const GgufModelFile::Use& use : file.uses()) {
-    if (use.form == GgufForm::dequantised) fmt::print(stderr, "{}: {}\n", where, to_text(use));
+    const bool changed = use.form == GgufForm::dequantised || use.form == GgufForm::requantised ||
+                         use.form == GgufForm::rounded;
+    if (changed) fmt::print(stderr, "{}: {}\n", where, to_text(use));
   }
   for (const std::string& notice : file.notices()) fmt::print(stderr, "{}: {}\n", where, notice);
+}
+
+/// What opening the model has made of its weights, for whoever sits before the terminal.
+void print_conversions(const Model& model) {
+  std::int64_t before = 0, after = 0;
+  Q4Error error;
+  for (const Conversion& conversion : model.conversions()) {
+    before += conversion.bytes_before;
+    after += conversion.bytes_after;
+    error += conversion.error;
+  }
+  if (model.conversions().empty()) return;
+  const bool quantised = error.squared_values > 0;
+  const double lost = quantised ? std::sqrt(error.squared_error / error.squared_values) : 0;
+  fmt::print(stderr, "{} tensors converted, {} to {}{}\n", model.conversions().size(),
+             human_bytes(static_cast<std::uint64_t>(before)), human_bytes(static_cast<std::uint64_t>(after)),
+             quantised ? fmt::format("; relative rms error {:.4f}", lost) : "");
 }
 
 }  // namespace
@@ -248,12 +270,17 @@ std::shared_ptr<const Model> ModelOptions::open() const {
   if (synthetic) return make_synthetic_model(parse_synthetic_spec(*synthetic), gears);
   const std::optional<GgufModelFile> file = gguf();
   if (file) print_notices(*file);
-  Progress progress("loading weights");
-  const auto show = [&](std::size_t done, std::size_t total) {
-    if (interrupted()) fail(ErrorCode::interrupted, "interrupted after {} of {} weights", done, total);
-    progress.show(done, total);
-  };
-  return file ? file->open(show) : Model::open(path(), gears, show);
+  std::shared_ptr<const Model> model;
+  {
+    Progress progress("loading weights");
+    const auto show = [&](std::size_t done, std::size_t total) {
+      if (interrupted()) fail(ErrorCode::interrupted, "interrupted after {} of {} weights", done, total);
+      progress.show(done, total);
+    };
+    model = file ? file->open(show) : Model::open(path(), gears, show);
+  }
+  if (isatty(STDERR_FILENO) != 0) print_conversions(*model);
+  return model;
 }
 
 std::filesystem::path default_model() {

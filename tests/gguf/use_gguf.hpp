@@ -38,10 +38,11 @@ void use_gguf(const std::filesystem::path& path, OnError on_error) {
                     // A vocabulary may have no token for a byte: then it is the text that is refused.
                     if (error.code() != ErrorCode::unsupported) on_error(error);
                   });
-        const GgufModelFile model(path);
+        const GgufModelFile model(path), again(path, {Gears(), true});
         model.uses();
         model.notices();
-        model.sizes([](const Weight&) { return true; });
+        model.sizes();
+        reporting([&] { again.open(); }, on_error);
         for (const Weight& weight : model.graph().weights()) {
           reporting([&] { model.weights().load(weight.name, true); }, on_error);
         }

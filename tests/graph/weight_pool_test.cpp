@@ -204,6 +204,22 @@ TEST(PooledSession, TakesTheBytesOf4BitsAndNoOthers) {
   EXPECT_EQ(device_of(context).taken_bytes(), footprint.total());
 }
 
+TEST(PooledResidents, AreForgottenWithALostBackendAndLoadedAgain) {
+  DeviceBackend device("cuda:0", kPlenty);
+  Residents residents(*mixed_gears_model(), {&device});
+  const Piece piece(16, Part::mlp);
+  residents.load(piece, 0);
+  const std::int64_t bytes = residents.owned_bytes(0);
+  EXPECT_GT(bytes, 0);
+  residents.drop(0);
+  EXPECT_FALSE(residents.holds(piece, 0));
+  EXPECT_EQ(residents.owned_bytes(0), 0);
+  EXPECT_EQ(device.used_bytes(), 0u);
+  residents.load(piece, 0);
+  EXPECT_TRUE(residents.holds(piece, 0));
+  EXPECT_EQ(residents.owned_bytes(0), bytes);
+}
+
 TEST(PooledSession, LayersComeAndGoWhole) {
   const Context context = cpu_and_device(kPlenty);
   SessionOptions options = on_the_device();
