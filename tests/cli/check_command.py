@@ -187,4 +187,7 @@ def gears_refused(program):
     text = program.oracles / HELDOUT
     program.refuse("invalid_argument", ["q5"], "check", "gears", "--text", text, "--gears", "q4;q5")
     program.refuse("unsupported", ["f64"], "check", "gears", "--text", text, "--tokens", 4, "--place", "reference")
-    program.refuse("invalid_argument", ["at least 2"], "check", "gears", "--ids", "/dev/null")
+    with tempfile.TemporaryDirectory() as folder:
+        one = pathlib.Path(folder, "ids.txt")
+        one.write_text("5")
+        program.refuse("invalid_argument", ["at least 2"], "check", "gears", "--ids", one)

@@ -76,7 +76,8 @@ std::shared_ptr<const Model> widened() {
     }
     return HostTensor{};
   };
-  return std::make_shared<const Model>(tiny().config(), tiny().graph(), source);
+  Graph graph = build_model_graph(tiny().config(), [](const Weight&) { return Gear::f32; });
+  return std::make_shared<const Model>(tiny().config(), std::move(graph), source);
 }
 
 TEST(GgufModel, OfF32IsTheModelOfThoseValuesInBits) {

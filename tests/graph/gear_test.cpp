@@ -154,10 +154,10 @@ TEST(Gears, WhatCannotBeIn4BitsIsRefusedByName) {
 
 std::shared_ptr<const Model> tiny_in(const char* gears) { return open_tiny(Gears::parse(gears)); }
 
-const WeightData& weight_of(const Model& model, const std::string& name) {
+const WeightData& weight_of(const Model& model, std::string_view name) {
   const std::vector<Weight>& all = model.graph().weights();
   const auto found = std::find_if(all.begin(), all.end(), [&](auto& w) { return w.name == name; });
-  if (found == all.end()) throw std::out_of_range(name);
+  if (found == all.end()) throw std::out_of_range(std::string(name));
   return model.weight(static_cast<WeightId>(found - all.begin()));
 }
 

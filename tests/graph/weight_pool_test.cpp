@@ -57,7 +57,7 @@ TEST_F(WeightPoolTest, HoldsWholeSets) {
   put(mixer());
   EXPECT_EQ(pool_.owned_bytes(), kMixerBytes);
   EXPECT_EQ(device_.taken_bytes(), static_cast<std::uint64_t>(kMixerBytes));
-  const ConstTensor& z = pool_.get(pool_.reference("z"));
+  const ConstTensor z = pool_.get(pool_.reference("z"));
   EXPECT_EQ(z.dtype, DType::q4);
   EXPECT_EQ(z.shape, (Shape{32, 64}));
   const HostTensor expected = make_host_tensor("test", values("z", DType::q4, Shape{32, 64}));
