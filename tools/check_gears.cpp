@@ -1,44 +1,36 @@
 #include <nlohmann/json.hpp>
 
 #include "core/io/mapped_file.hpp"
-#include "core/text/tokenizer.hpp"
 #include "tools/check_commands.hpp"
 #include "tools/gears/report.hpp"
 #include "tools/open_session.hpp"
 #include "tools/progress.hpp"
+#include "tools/text_input.hpp"
 
 namespace tandem::tools {
 namespace {
 
-constexpr std::int64_t kMaxTextBytes = std::int64_t{1} << 30;
 constexpr std::int64_t kMostLogitBytes = std::int64_t{16} << 30;
 constexpr const char* kUsualGears =
     "f32;bf16;q4;q4q8;gdn=q4;attention=q4;mlp=q4;head=q4;gdn=q4q8,attention=q4q8,mlp=q4q8,head=bf16";
 
 struct GearsOptions {
   ModelOptions model;
-  std::string text_file, ids_file;
+  TextInput input;
   std::int64_t tokens = 256;
   std::string gears = kUsualGears;
   bool each_layer = true;
   std::string json_file, html_file;
 };
 
-std::vector<TokenId> read_ids(const GearsOptions& options) {
-  std::vector<TokenId> ids;
-  if (!options.ids_file.empty()) {
-    ids = parse_ids(read_text_file(options.ids_file, kMaxTextBytes), options.ids_file);
-  } else {
-    const std::optional<Tokenizer> tokenizer = options.model.tokenizer();
-    ids = tokenizer->encode(read_text_file(options.text_file, kMaxTextBytes));
-  }
-  if (std::ssize(ids) > options.tokens) ids.resize(static_cast<std::size_t>(options.tokens));
+std::vector<TokenId> text_of(const GearsOptions& options) {
+  std::vector<TokenId> ids = options.input.read(options.model, options.tokens);
   if (ids.size() < 2)
     fail(ErrorCode::invalid_argument, "{} tokens to compare, expected at least 2", ids.size());
   return ids;
 }
 
-std::vector<std::string> split(const std::string& list) {
+std::vector<std::string> gears_in_list(const std::string& list) {
   std::vector<std::string> parts;
   for (std::size_t begin = 0; begin <= list.size();) {
     const std::size_t end = std::min(list.find(';', begin), list.size());
@@ -52,10 +44,11 @@ std::vector<std::string> split(const std::string& list) {
 class GearsCheck {
  public:
   explicit GearsCheck(const GearsOptions& options)
-      : options_(options), context_(options.model.make_context()), ids_(read_ids(options)) {}
+      : options_(options), context_(options.model.make_context()), ids_(text_of(options)) {}
 
   GearsReport run() {
-    for (const std::string& gears : split(options_.gears)) Gears::parse(gears);  // mistakes before the work
+    for (const std::string& gears : gears_in_list(options_.gears))
+      Gears::parse(gears);  // mistakes before the work
     const std::shared_ptr<const Model> base_model = open("f32");
     const std::int64_t bytes = TextBase::bytes(std::ssize(ids_), base_model->config().vocab_size);
     if (bytes > kMostLogitBytes) {
@@ -73,7 +66,7 @@ class GearsCheck {
       Progress progress("f32");
       base_.emplace(*session, ids_, shown(progress), interrupted);
     }
-    for (const std::string& gears : split(options_.gears)) report_.texts.push_back(compare(gears));
+    for (const std::string& gears : gears_in_list(options_.gears)) report_.texts.push_back(compare(gears));
     for (const auto& [layer, x] : base_->mixer_inputs()) budget(*base_model, layer, x);
     if (options_.each_layer) one_layer_at_a_time(base_model->config().num_hidden_layers);
     return std::move(report_);
@@ -137,7 +130,7 @@ class GearsCheck {
   GearsReport report_;
 };
 
-void write_text(const std::string& file, const std::string& text) {
+void write_report(const std::string& file, const std::string& text) {
   if (!file.empty()) write_file_atomically(file, std::as_bytes(std::span(text)));
 }
 
@@ -146,8 +139,8 @@ int run(const GearsOptions& options) {
   require_different_files({{"--json", options.json_file}, {"--html", options.html_file}});
   const GearsReport report = GearsCheck(options).run();
   print(to_text(report));
-  write_text(options.json_file, to_json(report).dump(1) + "\n");
-  write_text(options.html_file, to_html(report));
+  write_report(options.json_file, to_json(report).dump(1) + "\n");
+  write_report(options.html_file, to_html(report));
   return report.faults().empty() ? kOk : kDifferent;
 }
 
@@ -158,10 +151,7 @@ void add_check_gears(CLI::App& check, Action& action) {
   CLI::App* command = check.add_subcommand(
       "gears", "What 4-bit weights do to each operator, each layer and a text, beside the same model in f32");
   options->model.add_source(*command);
-  CLI::Option_group* input = command->add_option_group("input", "one of");
-  input->add_option("--text", options->text_file, "a file with text");
-  input->add_option("--ids", options->ids_file, "a file with token ids");
-  input->require_option(1);
+  options->input.add(*command);
   command->add_option("--tokens", options->tokens, "take the first N tokens")
       ->check(number<std::int64_t>("a whole number of 2 to 1048576", 2, 1 << 20))
       ->capture_default_str();

@@ -1,43 +1,28 @@
 #include <nlohmann/json.hpp>
 
 #include "core/io/mapped_file.hpp"
-#include "core/text/tokenizer.hpp"
 #include "graph/generate.hpp"
 #include "tools/observe/observation.hpp"
 #include "tools/open_session.hpp"
 #include "tools/progress.hpp"
+#include "tools/text_input.hpp"
 
 namespace tandem::tools {
 namespace {
 
-constexpr std::int64_t kMaxTextBytes = std::int64_t{1} << 30;
-
 struct ScoreOptions {
   ModelOptions model;
-  std::string text_file;
-  std::string ids_file;
+  TextInput input;
   std::int64_t max_tokens = 0;
   std::int64_t chunk = 64;
   std::string json_file;
   ObserveOptions observe;
 };
 
-std::vector<TokenId> read_ids(const ScoreOptions& options) {
-  std::vector<TokenId> ids;
-  if (!options.ids_file.empty()) {
-    ids = parse_ids(read_text_file(options.ids_file, kMaxTextBytes), options.ids_file);
-  } else {
-    ids = options.model.tokenizer()->encode(read_text_file(options.text_file, kMaxTextBytes));
-  }
-  const auto limit = static_cast<std::size_t>(options.max_tokens);
-  if (limit > 0 && ids.size() > limit) ids.resize(limit);
-  return ids;
-}
-
 int run(const ScoreOptions& options) {
   catch_interrupts();
   const std::shared_ptr<const Model> model = options.model.open();
-  const std::vector<TokenId> ids = read_ids(options);
+  const std::vector<TokenId> ids = options.input.read(options.model, options.max_tokens);
   const std::int64_t room =
       options.model.context > 0 ? options.model.context : model->config().max_position_embeddings;
   if (std::ssize(ids) > room) {
@@ -77,10 +62,7 @@ void add_score(CLI::App& program, Action& action) {
   const auto options = std::make_shared<ScoreOptions>();
   CLI::App* command = program.add_subcommand("score", "Perplexity of a text");
   options->model.add_model(*command);
-  CLI::Option_group* input = command->add_option_group("input", "one of");
-  input->add_option("--text", options->text_file, "a file with text");
-  input->add_option("--ids", options->ids_file, "a file with token ids");
-  input->require_option(1);
+  options->input.add(*command);
   command->add_option("--max-tokens", options->max_tokens, "take the first N tokens only (0: all)")
       ->check(number<std::int64_t>("a whole number >= 0", 0))
       ->capture_default_str();

@@ -137,6 +137,25 @@ TEST_F(GearsTest, AModelBesideItselfIsTheSame) {
   EXPECT_EQ(same.greedy_equal, same.tokens);
 }
 
+/// The shipped model on held-out text. What was measured over 1,024 tokens is in tools/README.md.
+TEST_F(GearsTest, FourBitsCostLittleOfAText) {
+  const std::vector<TokenId> ids = heldout_ids(256);
+  SessionOptions options;
+  options.limits = {64, 64};
+  options.context_tokens = 256;
+  Session f32(context_, model_, options);
+  const TextBase base(f32, ids, nullptr, nullptr);
+  const auto perplexity = [&](const char* gears) {
+    Session session(context_, open_tiny(Gears::parse(gears)), options);
+    return base.compare(session, gears, nullptr, nullptr).perplexity;
+  };
+  const double bf16 = perplexity("bf16");
+  for (const char* gears : {"q4", "q4q8"}) {
+    EXPECT_LT(perplexity(gears), 1.04 * bf16) << gears;
+    EXPECT_GT(perplexity(gears), bf16) << gears << ": better than its bits allow";
+  }
+}
+
 TEST_F(GearsTest, ReportsNameWhatIsWrong) {
   GearsReport report;
   report.model = "a <model>";
