@@ -11,14 +11,14 @@
 namespace tandem::tools {
 namespace {
 
-constexpr std::int64_t kStepTokens = 64;
+constexpr std::int64_t kTextStep = 64;
 
 /// Feeds ids in steps and hands over the logits of each.
 void feed(Session& session, std::span<const TokenId> ids, const Probe& probe,
           const std::function<void(std::int64_t first, std::span<const float> logits)>& take,
           const std::function<void(std::int64_t)>& progress, const std::function<bool()>& interrupted) {
   const SequenceId sequence = session.open();
-  const std::int64_t step = std::min(kStepTokens, session.executor().limits().tokens);
+  const std::int64_t step = std::min(kTextStep, session.executor().limits().tokens);
   for (std::int64_t t = 0; t < std::ssize(ids); t += step) {
     if (interrupted && interrupted()) fail(ErrorCode::interrupted, "interrupted after {} tokens", t);
     const auto count = static_cast<std::size_t>(std::min(step, std::ssize(ids) - t));
