@@ -49,10 +49,10 @@ def add(name):
     return decorate
 
 
-def scored(program, model, folder):
+def scored(program, model, folder, *arguments):
     """The negative log likelihood of every token of a text, to the last bit."""
     out = folder / "score.json"
-    program.succeed("score", model, "--text", program.oracles / "tiny" / "heldout.txt", "--max-tokens", 100, "--json", out)
+    program.succeed("score", model, "--text", program.oracles / "tiny" / "heldout.txt", "--max-tokens", 100, "--json", out, *arguments)
     return json.loads(out.read_text())["nll"]
 
 
@@ -106,7 +106,8 @@ def quantised(program, folder):
                     values = untiled(name, values, config, back, dim)
                 tensors[f"model.{name}"] = ("F32", list(values.shape), values.astype(np.float32).tobytes())
             models.write_tensors(model.weights, tensors)
-            found, expected = (scored(program, which, folder) for which in (file, model))
+            # In f32 also where the file's own type would be used as it is.
+            found, expected = (scored(program, which, folder, "--gear", "f32") for which in (file, model))
             require_equal(found, expected, f"likelihoods of all tokens with {kind.name}")
 
 
@@ -127,13 +128,30 @@ def report(program, folder):
     q4_0, f16 = kinds("Q4_0", "F16")
     file = written(program, folder, q4_0, types={"token_embd.weight": f16})
     result = program.succeed("run", file, "--ids", "1,2,3", "-n", 1)
-    for words in ("1 tensor of type F16, 786432 bytes: dequantised to f32", "62 tensors of type Q4_0, 1763424 bytes: dequantised to f32"):
+    # The small projections of Gated DeltaNet layers are never computed with in 4 bits.
+    for words in ("1 tensor of type F16, 786432 bytes: dequantised to f32", "12 tensors of type Q4_0, 7776 bytes: dequantised to f32"):
         require(words in result.err, f"no {words!r} in\n{result}")
+    forms = {entry["form"]: entry["tensors"] for entry in program.json("inspect", file)["gguf"]["tensors"] if entry["type"] == "Q4_0"}
+    require_equal(forms, {"repacked to q4 without loss": 50, "dequantised to f32": 12}, "Q4_0")
     found = program.json("inspect", file)["gguf"]
     require_equal(found["notices"], [], "notices")
     require_equal(sorted({entry["type"] for entry in found["tensors"]}), ["F16", "F32", "Q4_0"], "types")
     require_equal(sum(entry["tensors"] for entry in found["tensors"]), 108, "tensors")
     require_equal(program.json("inspect")["gguf"], None, "of a directory")
+
+
+@add("projections in Q4_0 are computed in 4 bits, other quantised ones on request")
+def four_bits(program, folder):
+    q4_0, q8_0 = kinds("Q4_0", "Q8_0")
+    mean = lambda nll: sum(nll) / len(nll)
+    file = written(program, folder, q4_0)
+    as_stored, exact = scored(program, file, folder), scored(program, file, folder, "--gear", "f32")
+    require_equal(as_stored, scored(program, file, folder, "--gear", "gdn=q4,attention=q4,mlp=q4"), "the gear of Q4_0")
+    require(as_stored != exact and abs(mean(as_stored) - mean(exact)) < 1e-4, "the same weights, added up in another order")
+    file = written(program, folder, q8_0)
+    result = program.succeed("run", file, "--requantize", "q4", "--ids", "1,2,3", "-n", 1)
+    require("50 tensors of type Q8_0" in result.err and "quantised to q4, with a loss" in result.err, f"not reported\n{result}")
+    program.refuse("unsupported", ["GGUF"], "quantize", file, folder / "out", "--gear", "q4")
 
 
 @add("layers for multi-token prediction are skipped with a notice")
