@@ -154,6 +154,7 @@ class CudaBackend final : public Backend {
     stream_.activate();
     const std::int64_t bytes = storage_bytes(dtype, shape.elements());
     const auto memory = std::make_shared<Buffer>(memory_.allocate(static_cast<std::size_t>(bytes)));
+    launch_.memory_written();
     fill(memory->data());
     return {ConstTensor(memory->data(), dtype, shape), memory, bytes};
   }
