@@ -1,10 +1,21 @@
 #include "graph/tensor_names.hpp"
 
+#include <algorithm>
+
+#include "core/error.hpp"
+
 namespace tandem {
 
 std::vector<std::string> tensor_names(const std::string& weight) {
   if (weight.starts_with("lm_head.")) return {weight, "model." + weight, "model.language_model." + weight};
   return {"model.language_model." + weight, "model." + weight};
+}
+
+WeightId weight_named(const Graph& graph, std::string_view name) {
+  const std::vector<Weight>& weights = graph.weights();
+  const auto found = std::find_if(weights.begin(), weights.end(), [&](auto& w) { return w.name == name; });
+  if (found == weights.end()) fail(ErrorCode::not_found, "the model has no weight '{}'", name);
+  return static_cast<WeightId>(found - weights.begin());
 }
 
 std::string new_tensor_name(const std::string& weight) {

@@ -30,16 +30,6 @@ std::vector<TokenId> text_of(const GearsOptions& options) {
   return ids;
 }
 
-std::vector<std::string> gears_in_list(const std::string& list) {
-  std::vector<std::string> parts;
-  for (std::size_t begin = 0; begin <= list.size();) {
-    const std::size_t end = std::min(list.find(';', begin), list.size());
-    parts.push_back(list.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
-}
-
 /// The whole check: a base in f32, then every gear beside it.
 class GearsCheck {
  public:
@@ -47,7 +37,7 @@ class GearsCheck {
       : options_(options), context_(options.model.make_context()), ids_(text_of(options)) {}
 
   GearsReport run() {
-    for (const std::string& gears : gears_in_list(options_.gears))
+    for (const std::string& gears : split_list(options_.gears, ';'))
       Gears::parse(gears);  // mistakes before the work
     const std::shared_ptr<const Model> base_model = open("f32");
     const std::int64_t bytes = TextBase::bytes(std::ssize(ids_), base_model->config().vocab_size);
@@ -66,7 +56,7 @@ class GearsCheck {
       Progress progress("f32");
       base_.emplace(*session, ids_, shown(progress), interrupted);
     }
-    for (const std::string& gears : gears_in_list(options_.gears)) report_.texts.push_back(compare(gears));
+    for (const std::string& gears : split_list(options_.gears, ';')) report_.texts.push_back(compare(gears));
     for (const auto& [layer, x] : base_->mixer_inputs()) budget(*base_model, layer, x);
     if (options_.each_layer) one_layer_at_a_time(base_model->config().num_hidden_layers);
     return std::move(report_);

@@ -118,6 +118,16 @@ std::vector<TokenId> parse_ids(std::string_view text, std::string_view where) {
   return ids;
 }
 
+std::vector<std::string> split_list(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(separator, begin), text.size());
+    parts.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
 void ModelOptions::add_source(CLI::App& command) {
   CLI::Option* directory =
       command
@@ -250,6 +260,12 @@ Graph ModelOptions::graph() const {
   const ModelConfig config = load_model_config(path());
   gears.require_layers(config.num_hidden_layers);
   return build_model_graph(config, gears_of(gears, published_gear));
+}
+
+WeightSizes ModelOptions::sizes(const Graph& graph) const {
+  if (synthetic) return weight_sizes(*open());  // nothing large is made for it
+  if (const auto file = gguf()) return file->sizes();
+  return has_weights(path()) ? weight_sizes(graph, ModelFiles(path())) : weight_sizes(graph);
 }
 
 bool ModelOptions::may_use_gpu() const {

@@ -18,6 +18,7 @@
 #include "core/text/tokenizer.hpp"
 #include "graph/gguf_model.hpp"
 #include "graph/session.hpp"
+#include "graph/weight_sizes.hpp"
 
 namespace tandem::tools {
 
@@ -66,6 +67,9 @@ void require_different_files(std::initializer_list<std::pair<std::string_view, s
 /// Token ids separated by commas or blanks. Throws Error(invalid_argument) that begins with `where`.
 std::vector<TokenId> parse_ids(std::string_view text, std::string_view where);
 
+/// What stands between separators; an empty part is kept, for whoever refuses it.
+std::vector<std::string> split_list(const std::string& text, char separator = ',');
+
 /// Options that several subcommands share.
 struct ModelOptions {
   std::string model;                     ///< a Hugging Face directory or GGUF file; empty: the default model
@@ -105,6 +109,9 @@ struct ModelOptions {
   ModelConfig config() const;
   /// The graph in its gears, without the weights; of a directory without weights as published in bf16.
   Graph graph() const;
+  /// What that graph's weights take where they are loaded, from the headers of files; of a directory without
+  /// weights as if in the graph's gears. Throws as weight_sizes.
+  WeightSizes sizes(const Graph& graph) const;
   /// Of the model; nothing when it has none and none is needed. Throws as Tokenizer::load and
   /// Tokenizer::from_gguf, and Error(invalid_argument) for a synthetic model that needs one.
   std::optional<Tokenizer> tokenizer(bool needed = true) const;

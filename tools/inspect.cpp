@@ -43,12 +43,6 @@ std::int64_t weight_bytes(const ModelOptions& model, const ModelConfig& config, 
   return bytes;
 }
 
-WeightSizes sizes_to_load(const ModelOptions& model, const Graph& graph) {
-  if (const auto file = model.gguf()) return file->sizes();
-  const bool in_files = !model.synthetic && has_weights(model.path());
-  return in_files ? weight_sizes(graph, ModelFiles(model.path())) : weight_sizes(graph);
-}
-
 Facts gather(const InspectOptions& options) {
   Facts facts;
   facts.model = options.model.name();
@@ -56,7 +50,7 @@ Facts gather(const InspectOptions& options) {
   facts.config = options.model.config();
   const Graph graph = options.model.graph();
   facts.parameters = parameter_count(graph);
-  facts.gears = gear_rows(graph, sizes_to_load(options.model, graph));
+  facts.gears = gear_rows(graph, options.model.sizes(graph));
   if (const auto file = options.model.gguf()) {
     facts.uses = file->uses();
     facts.notices = file->notices();

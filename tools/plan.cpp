@@ -82,14 +82,8 @@ nlohmann::json to_json(const SessionPlan& planned) {
             {"bytes_per_output", planned.plan.crossing_bytes_per_output}}}};
 }
 
-/// From the headers of the weights' files; without files as the model is published.
-WeightSizes sizes_of(const ModelOptions& model, const Graph& graph) {
-  if (model.synthetic) return weight_sizes(*model.open());  // nothing large is made for it
-  if (const auto file = model.gguf()) return file->sizes();
-  const std::filesystem::path directory = model.path();
-  if (has_weights(directory)) return weight_sizes(graph, ModelFiles(directory));
-  fmt::print(stderr, "{}: no weights there; counted as if in bf16\n", directory.string());
-  return weight_sizes(graph);
+bool has_files(const ModelOptions& model) {
+  return model.synthetic || model.gguf() || has_weights(model.path());
 }
 
 int run(const PlanOptions& options) {
@@ -99,7 +93,9 @@ int run(const PlanOptions& options) {
   SessionOptions session;
   session.limits.outputs = 1;  // as `run` has it
   session = with_placement(options.model, context, config.num_hidden_layers, session);
-  const SessionPlan planned = plan_session(context, config, graph, sizes_of(options.model, graph), session);
+  if (!has_files(options.model))
+    fmt::print(stderr, "{}: no weights there; counted as if in bf16\n", options.model.path().string());
+  const SessionPlan planned = plan_session(context, config, graph, options.model.sizes(graph), session);
   print_note(planned);
   print(options.json ? to_json(planned).dump(2) + "\n" : to_text(planned));
   require_fit(planned);

@@ -49,16 +49,6 @@ CLI::Validator a_miss(bool random) {
 
 }  // namespace
 
-std::vector<std::string> split_list(const std::string& text) {
-  std::vector<std::string> words;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    words.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return words;
-}
-
 void add_homes(CLI::App& command, std::vector<std::string>& homes) {
   command.add_option_function<std::string>(
       "--homes", [&homes](const std::string& text) { homes = split_list(text); },

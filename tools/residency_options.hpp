@@ -8,9 +8,6 @@
 
 namespace tandem::tools {
 
-/// Words between commas; an empty one is kept, for whoever refuses it.
-std::vector<std::string> split_list(const std::string& text);
-
 /// --homes; the backends by name.
 void add_homes(CLI::App& command, std::vector<std::string>& homes);
 

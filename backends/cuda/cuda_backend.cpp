@@ -152,7 +152,9 @@ class CudaBackend final : public Backend {
   template <class Fill>
   ResidentTensor make_resident(DType dtype, const Shape& shape, const Fill& fill) {
     stream_.activate();
-    const std::int64_t bytes = storage_bytes(dtype, shape.elements());
+    const std::int64_t elements = checked_elements(shape, "weight");
+    checked_mul(elements, static_cast<std::int64_t>(size_of(dtype)), "weight");
+    const std::int64_t bytes = storage_bytes(dtype, elements);
     const auto memory = std::make_shared<Buffer>(memory_.allocate(static_cast<std::size_t>(bytes)));
     launch_.memory_written();
     fill(memory->data());

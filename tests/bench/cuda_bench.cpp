@@ -12,6 +12,7 @@
 #include "core/error.hpp"
 #include "graph/session.hpp"
 #include "graph/synthetic.hpp"
+#include "graph/tensor_names.hpp"
 
 /// Times kernels of the CUDA backend at the sizes of a 27B model, as a share of the device's copy bandwidth
 /// measured in the same run. Everything comes from cold memory: each measured loop goes round operands that
@@ -246,13 +247,6 @@ void attention(Bench& b, std::int64_t context) {
   b.forget();
 }
 
-std::int64_t bytes_of(const Model& model, const char* weight) {
-  for (std::size_t i = 0; i < model.graph().weights().size(); ++i) {
-    if (model.graph().weights()[i].name == weight) return model.weight(static_cast<WeightId>(i)).view.bytes();
-  }
-  fail(ErrorCode::not_found, "cuda_bench: no weight '{}'", weight);
-}
-
 /// A whole synthetic 27B model, a token at a time, logits fetched: against the time that reading its weights
 /// would take at the copy bandwidth. A row of the embedding is all that is read of it.
 void decode(Bench& b, std::string_view gears) {
@@ -275,7 +269,8 @@ void decode(Bench& b, std::string_view gears) {
         std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count());
   }
   std::sort(times.begin(), times.end());
-  const std::int64_t bytes = model->weight_bytes() - bytes_of(*model, "embed_tokens.weight");
+  const WeightId embedding = weight_named(model->graph(), "embed_tokens.weight");
+  const std::int64_t bytes = model->weight_bytes() - model->weight(embedding).view.bytes();
   b.report(fmt::format("decode 27B {}, 64 layers, one token", gears), times[times.size() / 2],
            static_cast<double>(bytes));
 }

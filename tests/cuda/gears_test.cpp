@@ -9,19 +9,8 @@
 namespace tandem {
 namespace {
 
-constexpr std::size_t kGearTokens = 70;
-
-RunOptions mixed_on(const std::string& place, std::int64_t chunk = 64) {
-  RunOptions options;
-  options.model = mixed_gears_model();
-  options.session.place = place;
-  options.session.residency = Residency::per_layer;
-  options.chunk = chunk;
-  return options;
-}
-
 const Outcome& mixed_on_the_cpu() {
-  static const Outcome outcome = run_tokens(cpu_alone(), heldout_ids(kGearTokens), mixed_on("cpu"));
+  static const Outcome outcome = run_tokens(cpu_alone(), heldout_ids(kGearTokens), mixed_run("cpu"));
   return outcome;
 }
 
@@ -31,7 +20,7 @@ TEST_P(CudaMixedGears, DoNotShow) {
   SKIP_WITHOUT_DEVICE();
   for (const std::int64_t chunk : {1, 3, 64}) {
     expect_same(mixed_on_the_cpu(),
-                run_tokens(cpu_and_gpu(), heldout_ids(kGearTokens), mixed_on(GetParam(), chunk)),
+                run_tokens(cpu_and_gpu(), heldout_ids(kGearTokens), mixed_run(GetParam(), chunk)),
                 std::string(GetParam()) + " in chunks of " + std::to_string(chunk));
   }
 }
@@ -47,7 +36,7 @@ TEST(CudaGears, ABatchDoesNotShow) {
     const std::vector<Outcome> together =
         run_batch(cpu_and_gpu(), place, {3, 4, 1, 0, 2}, mixed_gears_model());
     for (int i = 0; i < kBatchSequences; ++i) {
-      expect_same(run_tokens(cpu_alone(), batch_ids(i), mixed_on("cpu")),
+      expect_same(run_tokens(cpu_alone(), batch_ids(i), mixed_run("cpu")),
                   together[static_cast<std::size_t>(i)], "sequence " + std::to_string(i));
     }
   }

@@ -1,6 +1,7 @@
 #include <fstream>
 
 #include "core/io/checkpoint_writer.hpp"
+#include "core/io/mapped_file.hpp"
 #include "graph/packed_files.hpp"
 #include "graph/qwen35.hpp"
 #include "tests/fuzz/fuzz_target.hpp"
@@ -13,11 +14,7 @@ namespace {
 
 constexpr const char* kWeights = "model.safetensors";
 constexpr const char* kConfig = "config.json";
-
-std::string contents(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
+constexpr std::int64_t kMostBytes = 16 << 20;
 
 void write(const std::filesystem::path& path, std::string_view bytes) {
   // A new file: the old one may still be mapped.
@@ -40,8 +37,8 @@ class PackedDirectory {
     };
     Threads threads(1);
     write_packed_model(source, gears, path_, threads);
-    weights_ = contents(path_ / kWeights);
-    config_ = contents(path_ / kConfig);
+    weights_ = read_text_file(path_ / kWeights, kMostBytes);
+    config_ = read_text_file(path_ / kConfig, kMostBytes);
   }
 
   const std::string& weights() const { return weights_; }

@@ -1,5 +1,6 @@
 #include <numeric>
 
+#include "core/io/mapped_file.hpp"
 #include "core/io/model_config.hpp"
 #include "core/io/safetensors.hpp"
 #include "tests/fuzz/fuzz_target.hpp"
@@ -24,11 +25,6 @@ void read_safetensors(const std::filesystem::path& path) {
   }
 }
 
-std::string text_of(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
 }  // namespace
 
 std::vector<std::string> seeds() {
@@ -37,7 +33,7 @@ std::vector<std::string> seeds() {
       R"("b":{"dtype":"BF16","shape":[1,4],"data_offsets":[24,32]},)"
       R"("c":{"dtype":"I64","shape":[0],"data_offsets":[32,32]}})";
   return {test::safetensors_bytes(header, std::string(32, 'd')),
-          text_of(test::data_folder("TANDEM_MODELS") / "tiny" / "config.json")};
+          read_text_file(test::data_folder("TANDEM_MODELS") / "tiny" / "config.json", 1 << 20)};
 }
 
 }  // namespace tandem::fuzz

@@ -8,6 +8,7 @@
 #include "graph/gguf_model.hpp"
 #include "graph/qwen35.hpp"
 #include "graph/synthetic.hpp"
+#include "graph/tensor_names.hpp"
 #include "graph/widen.hpp"
 #include "tests/gguf/tiny_gguf.hpp"
 #include "tests/io/io_test_support.hpp"
@@ -69,12 +70,7 @@ TEST(GgufModel, LeavesInTheMappingWhatNeedsNoChange) {
 /// The same model with f32 matrices.
 std::shared_ptr<const Model> widened() {
   const auto source = [&](const Weight& weight) -> WeightData {
-    for (std::size_t i = 0; i < tiny().graph().weights().size(); ++i) {
-      if (tiny().graph().weights()[i].name == weight.name) {
-        return widen_to_f32(tiny().weight(static_cast<WeightId>(i)).on_host().view);
-      }
-    }
-    return HostTensor{};
+    return widen_to_f32(tiny().weight(weight_named(tiny().graph(), weight.name)).on_host().view);
   };
   Graph graph = build_model_graph(tiny().config(), [](const Weight&) { return Gear::f32; });
   return std::make_shared<const Model>(tiny().config(), std::move(graph), source);
@@ -118,11 +114,7 @@ TEST(GgufModel, SizesAreThoseOfTheOpenedModel) {
 }
 
 Gear gear_of(const Graph& graph, std::string_view name) {
-  for (const Weight& weight : graph.weights()) {
-    if (weight.name == name) return weight.gear;
-  }
-  ADD_FAILURE() << "no weight " << name;
-  return Gear::f32;
+  return graph.weight(weight_named(graph, name)).gear;
 }
 
 TEST(GgufModel, ProjectionsAreInTheGearOfTheirType) {

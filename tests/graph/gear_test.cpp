@@ -12,6 +12,7 @@
 #include "graph/convert.hpp"
 #include "graph/qwen35.hpp"
 #include "graph/synthetic.hpp"
+#include "graph/tensor_names.hpp"
 #include "graph/weight_sizes.hpp"
 #include "tests/graph/expect_error.hpp"
 #include "tests/properties/model_runs.hpp"
@@ -155,10 +156,7 @@ TEST(Gears, WhatCannotBeIn4BitsIsRefusedByName) {
 std::shared_ptr<const Model> tiny_in(const char* gears) { return open_tiny(Gears::parse(gears)); }
 
 const WeightData& weight_of(const Model& model, std::string_view name) {
-  const std::vector<Weight>& all = model.graph().weights();
-  const auto found = std::find_if(all.begin(), all.end(), [&](auto& w) { return w.name == name; });
-  if (found == all.end()) throw std::out_of_range(std::string(name));
-  return model.weight(static_cast<WeightId>(found - all.begin()));
+  return model.weight(weight_named(model.graph(), name));
 }
 
 TEST(GearedModel, IsWhatTheQuantiserMakesOfTheStoredWeights) {

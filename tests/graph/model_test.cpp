@@ -8,6 +8,7 @@
 #include "core/numerics.hpp"
 #include "graph/generate.hpp"
 #include "graph/qwen35.hpp"
+#include "graph/tensor_names.hpp"
 #include "graph/widen.hpp"
 #include "tests/graph/expect_error.hpp"
 #include "tests/properties/model_runs.hpp"
@@ -20,12 +21,8 @@ std::shared_ptr<const Model> changed_model(const std::string& which,
                                            const std::function<HostTensor(const HostTensor&)>& change) {
   const std::shared_ptr<const Model> model = tiny_model();
   const auto source = [&](const Weight& weight) {
-    for (std::size_t i = 0; i < model->graph().weights().size(); ++i) {
-      const HostTensor tensor = model->weight(static_cast<WeightId>(i)).on_host();
-      if (model->graph().weights()[i].name == weight.name)
-        return weight.name == which ? change(tensor) : tensor;
-    }
-    return HostTensor{};
+    const HostTensor tensor = model->weight(weight_named(model->graph(), weight.name)).on_host();
+    return weight.name == which ? change(tensor) : tensor;
   };
   return std::make_shared<const Model>(model->config(), build_model_graph(model->config()), source);
 }

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "graph/session.hpp"
+#include "graph/tensor_names.hpp"
 #include "graph/weight_sizes.hpp"
 #include "tests/graph/expect_error.hpp"
 #include "tests/properties/model_runs.hpp"
@@ -15,11 +16,7 @@ namespace tandem {
 namespace {
 
 const WeightData& weight(const Model& model, const std::string& name) {
-  const std::vector<Weight>& all = model.graph().weights();
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    if (all[i].name == name) return model.weight(static_cast<WeightId>(i));
-  }
-  throw std::out_of_range(name);
+  return model.weight(weight_named(model.graph(), name));
 }
 
 TEST(SyntheticSpec, IsReadAndWritten) {

@@ -12,21 +12,10 @@
 namespace tandem {
 namespace {
 
-constexpr std::size_t kGearTokens = 70;  // more than one chunk of 64
-
 Context gears_cpu(const std::string& variant = "") {
   std::vector<std::unique_ptr<Backend>> backends;
   backends.push_back(make_cpu_backend({.name = "cpu", .threads = 2, .variant = variant}));
   return Context(std::move(backends));
-}
-
-RunOptions mixed_run(const std::string& place = "cpu", std::int64_t chunk = 64) {
-  RunOptions options;
-  options.model = mixed_gears_model();
-  options.session.place = place;
-  options.session.residency = Residency::per_layer;
-  options.chunk = chunk;
-  return options;
 }
 
 const Outcome& mixed_alone() {

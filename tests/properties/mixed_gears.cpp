@@ -47,4 +47,13 @@ std::shared_ptr<const Model> mixed_gears_model() {
   return model;
 }
 
+RunOptions mixed_run(const std::string& place, std::int64_t chunk) {
+  RunOptions options;
+  options.model = mixed_gears_model();
+  options.session.place = place;
+  options.session.residency = Residency::per_layer;
+  options.chunk = chunk;
+  return options;
+}
+
 }  // namespace tandem

@@ -6,13 +6,12 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "tools/json_number.hpp"
+
 namespace tandem::tools {
 namespace {
 
 using nlohmann::json;
-
-/// JSON has no word for what is no number.
-json finite_or_null(double value) { return std::isfinite(value) ? json(value) : json(); }
 
 template <class T>
 json or_null(const std::optional<T>& value) {

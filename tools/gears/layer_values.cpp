@@ -5,6 +5,7 @@
 
 #include "core/error.hpp"
 #include "graph/qwen35.hpp"
+#include "graph/tensor_names.hpp"
 #include "tools/oracle/layer_run.hpp"
 
 namespace tandem::tools {
@@ -58,11 +59,7 @@ class MixerSteps {
 WeightSource layer_source(const Model& model, int layer) {
   return [&model, prefix = fmt::format("layers.{}.", layer)](const Weight& weight) {
     const std::string name = prefix + weight.name.substr(kLayerZero.size());
-    const std::vector<Weight>& weights = model.graph().weights();
-    const auto found =
-        std::find_if(weights.begin(), weights.end(), [&](const Weight& w) { return w.name == name; });
-    if (found == weights.end()) fail(ErrorCode::not_found, "the model has no weight '{}'", name);
-    return WeightData(model.weight(static_cast<WeightId>(found - weights.begin())).on_host());
+    return WeightData(model.weight(weight_named(model.graph(), name)).on_host());
   };
 }
 

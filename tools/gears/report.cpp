@@ -7,23 +7,21 @@
 #include <nlohmann/json.hpp>
 
 #include "core/shape.hpp"
+#include "tools/json_number.hpp"
 
 namespace tandem::tools {
 namespace {
 
 using nlohmann::json;
 
-/// JSON has no word for what is no number.
-json number_or_null(double value) { return std::isfinite(value) ? json(value) : json(); }
-
 json to_json(const OperatorError& error) {
   return {{"operator", error.name},
           {"n", error.elements},
-          {"max_f32", number_or_null(error.max_f32)},
-          {"rms_f32", number_or_null(error.rms_f32)},
-          {"maxrel_first", number_or_null(error.max_rel_first)},
-          {"rmsrel_first", number_or_null(error.rms_rel_first)},
-          {"rmsrel_last", number_or_null(error.rms_rel_last)}};
+          {"max_f32", finite_or_null(error.max_f32)},
+          {"rms_f32", finite_or_null(error.rms_f32)},
+          {"maxrel_first", finite_or_null(error.max_rel_first)},
+          {"rmsrel_first", finite_or_null(error.rms_rel_first)},
+          {"rmsrel_last", finite_or_null(error.rms_rel_last)}};
 }
 
 json to_json(const std::vector<OperatorError>& errors) {
@@ -35,11 +33,11 @@ json to_json(const std::vector<OperatorError>& errors) {
 json to_json(const TextResult& result) {
   return {{"gears", result.gears},
           {"weight_bytes", result.weight_bytes},
-          {"perplexity", number_or_null(result.perplexity)},
-          {"kl_mean", number_or_null(result.kl_mean)},
-          {"kl_max", number_or_null(result.kl_max)},
-          {"excess_nll", number_or_null(result.excess_nll)},
-          {"excess_nll_error", number_or_null(result.excess_error)},
+          {"perplexity", finite_or_null(result.perplexity)},
+          {"kl_mean", finite_or_null(result.kl_mean)},
+          {"kl_max", finite_or_null(result.kl_max)},
+          {"excess_nll", finite_or_null(result.excess_nll)},
+          {"excess_nll_error", finite_or_null(result.excess_error)},
           {"greedy_equal", result.greedy_equal},
           {"tokens", result.tokens}};
 }
