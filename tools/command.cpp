@@ -8,8 +8,8 @@
 #include <cstdlib>
 #include <map>
 
-#include "graph/model_files.hpp"
-#include "graph/synthetic.hpp"
+#include "graph/model/model_files.hpp"
+#include "graph/model/synthetic.hpp"
 #include "tools/byte_size.hpp"
 #include "tools/progress.hpp"
 

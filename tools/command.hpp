@@ -16,9 +16,9 @@
 #include "backends/builtin.hpp"
 #include "core/error.hpp"
 #include "core/text/tokenizer.hpp"
-#include "graph/gguf_model.hpp"
-#include "graph/session.hpp"
-#include "graph/weight_sizes.hpp"
+#include "graph/model/gguf_model.hpp"
+#include "graph/model/weight_sizes.hpp"
+#include "graph/session/session.hpp"
 
 namespace tandem::tools {
 
@@ -73,7 +73,7 @@ std::vector<std::string> split_list(const std::string& text, char separator = ',
 /// Options that several subcommands share.
 struct ModelOptions {
   std::string model;                     ///< a Hugging Face directory or GGUF file; empty: the default model
-  std::optional<std::string> synthetic;  ///< instead: graph/synthetic.hpp
+  std::optional<std::string> synthetic;  ///< instead: graph/model/synthetic.hpp
   Gears gears;                           ///< --gear; empty: as stored
   std::string requantize;                ///< --requantize: "q4", or nothing
   std::string place = "cpu";

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "graph/packed_files.hpp"
-#include "graph/weight_sizes.hpp"
+#include "graph/model/packed_files.hpp"
+#include "graph/model/weight_sizes.hpp"
 
 namespace tandem::tools {
 

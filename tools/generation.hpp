@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/text/tokenizer.hpp"
-#include "graph/generate.hpp"
+#include "graph/session/generate.hpp"
 #include "tools/command.hpp"
 
 namespace tandem::tools {

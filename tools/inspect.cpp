@@ -2,9 +2,9 @@
 #include <nlohmann/json.hpp>
 
 #include "core/io/checkpoint.hpp"
-#include "graph/model_files.hpp"
-#include "graph/qwen35.hpp"
-#include "graph/synthetic.hpp"
+#include "graph/model/model_files.hpp"
+#include "graph/model/qwen35.hpp"
+#include "graph/model/synthetic.hpp"
 #include "tools/command.hpp"
 #include "tools/gear_table.hpp"
 

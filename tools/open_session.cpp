@@ -2,7 +2,7 @@
 
 #include <cstdio>
 
-#include "graph/auto_place.hpp"
+#include "graph/placement/auto_place.hpp"
 #include "tools/progress.hpp"
 
 namespace tandem::tools {

@@ -1,6 +1,6 @@
 #include <nlohmann/json.hpp>
 
-#include "graph/packed_files.hpp"
+#include "graph/model/packed_files.hpp"
 #include "tools/command.hpp"
 #include "tools/gear_table.hpp"
 #include "tools/progress.hpp"

@@ -1,7 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/io/mapped_file.hpp"
-#include "graph/generate.hpp"
+#include "graph/session/generate.hpp"
 #include "tools/observe/observation.hpp"
 #include "tools/open_session.hpp"
 #include "tools/progress.hpp"

@@ -1,7 +1,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "graph/session_snapshot.hpp"
+#include "graph/session/session_snapshot.hpp"
 #include "state/snapshot_diff.hpp"
 #include "tools/generation.hpp"
 #include "tools/open_session.hpp"

@@ -1,4 +1,4 @@
-#include "graph/synthetic_files.hpp"
+#include "graph/model/synthetic_files.hpp"
 #include "tools/command.hpp"
 #include "tools/progress.hpp"
 

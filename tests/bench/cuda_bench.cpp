@@ -10,9 +10,9 @@
 
 #include "backends/cuda/cuda_backend.hpp"
 #include "core/error.hpp"
-#include "graph/session.hpp"
-#include "graph/synthetic.hpp"
-#include "graph/tensor_names.hpp"
+#include "graph/model/synthetic.hpp"
+#include "graph/model/tensor_names.hpp"
+#include "graph/session/session.hpp"
 
 /// Times kernels of the CUDA backend at the sizes of a 27B model, as a share of the device's copy bandwidth
 /// measured in the same run. Everything comes from cold memory: each measured loop goes round operands that

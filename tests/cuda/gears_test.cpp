@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "graph/synthetic.hpp"
+#include "graph/model/synthetic.hpp"
 #include "tests/cuda/device.hpp"
 #include "tests/properties/mixed_gears.hpp"
 #include "tests/properties/model_runs.hpp"

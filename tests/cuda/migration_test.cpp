@@ -5,8 +5,8 @@
 #include <thread>
 
 #include "core/random.hpp"
-#include "graph/step_observer.hpp"
-#include "graph/synthetic.hpp"
+#include "graph/model/synthetic.hpp"
+#include "graph/run/step_observer.hpp"
 #include "tests/cuda/device.hpp"
 #include "tests/properties/model_runs.hpp"
 

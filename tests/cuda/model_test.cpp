@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "core/error.hpp"
-#include "graph/synthetic.hpp"
+#include "graph/model/synthetic.hpp"
 #include "tests/cuda/device.hpp"
 #include "tests/properties/model_runs.hpp"
 

@@ -3,7 +3,7 @@
 #include <array>
 #include <optional>
 
-#include "graph/step_observer.hpp"
+#include "graph/run/step_observer.hpp"
 #include "tests/cuda/device.hpp"
 #include "tests/properties/model_runs.hpp"
 

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "graph/session_snapshot.hpp"
+#include "graph/session/session_snapshot.hpp"
 #include "tests/cuda/device.hpp"
 #include "tests/properties/model_runs.hpp"
 

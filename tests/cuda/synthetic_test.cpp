@@ -1,10 +1,10 @@
-#include "graph/synthetic.hpp"
+#include "graph/model/synthetic.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "graph/generate.hpp"
+#include "graph/session/generate.hpp"
 #include "tests/cuda/device.hpp"
 #include "tests/properties/model_runs.hpp"
 

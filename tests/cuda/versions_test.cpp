@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "graph/verify.hpp"
+#include "graph/session/verify.hpp"
 #include "tests/cuda/device.hpp"
 #include "tests/properties/model_runs.hpp"
 

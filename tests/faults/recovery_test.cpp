@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "graph/session_snapshot.hpp"
+#include "graph/session/session_snapshot.hpp"
 #include "tests/faults/fault_runs.hpp"
 #include "tests/graph/expect_error.hpp"
 

@@ -2,8 +2,8 @@
 
 #include "core/io/checkpoint_writer.hpp"
 #include "core/io/mapped_file.hpp"
-#include "graph/packed_files.hpp"
-#include "graph/qwen35.hpp"
+#include "graph/model/packed_files.hpp"
+#include "graph/model/qwen35.hpp"
 #include "tests/fuzz/fuzz_target.hpp"
 #include "tests/gguf/tiny_gguf.hpp"
 #include "tests/gguf/use_gguf.hpp"

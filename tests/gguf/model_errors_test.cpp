@@ -1,7 +1,7 @@
 #include <cmath>
 
 #include "core/text/tokenizer.hpp"
-#include "graph/gguf_model.hpp"
+#include "graph/model/gguf_model.hpp"
 #include "tests/gguf/tiny_gguf.hpp"
 #include "tests/io/io_test_support.hpp"
 

@@ -9,9 +9,9 @@
 
 #include "core/q4.hpp"
 #include "core/q4_quantizer.hpp"
-#include "graph/qwen35.hpp"
-#include "graph/synthetic.hpp"
-#include "graph/widen.hpp"
+#include "graph/model/qwen35.hpp"
+#include "graph/model/synthetic.hpp"
+#include "graph/model/widen.hpp"
 #include "tests/io/io_test_support.hpp"
 
 namespace tandem::test {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "graph/model.hpp"
+#include "graph/model/model.hpp"
 #include "tests/gguf/gguf_writer.hpp"
 
 namespace tandem::test {

@@ -5,7 +5,7 @@
 #include "core/error.hpp"
 #include "core/io/gguf_config.hpp"
 #include "core/text/tokenizer.hpp"
-#include "graph/gguf_model.hpp"
+#include "graph/model/gguf_model.hpp"
 
 namespace tandem::test {
 

@@ -1,4 +1,4 @@
-#include "graph/gear.hpp"
+#include "graph/model/gear.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,11 +9,11 @@
 
 #include "core/io/geometries.hpp"
 #include "core/q4_quantizer.hpp"
-#include "graph/convert.hpp"
-#include "graph/qwen35.hpp"
-#include "graph/synthetic.hpp"
-#include "graph/tensor_names.hpp"
-#include "graph/weight_sizes.hpp"
+#include "graph/model/convert.hpp"
+#include "graph/model/qwen35.hpp"
+#include "graph/model/synthetic.hpp"
+#include "graph/model/tensor_names.hpp"
+#include "graph/model/weight_sizes.hpp"
 #include "tests/graph/expect_error.hpp"
 #include "tests/properties/model_runs.hpp"
 

@@ -1,11 +1,11 @@
-#include "graph/graph.hpp"
+#include "graph/model/graph.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "core/error.hpp"
 #include "core/io/geometries.hpp"
-#include "graph/qwen35.hpp"
+#include "graph/model/qwen35.hpp"
 #include "tests/graph/expect_error.hpp"
 
 namespace tandem {

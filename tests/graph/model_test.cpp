@@ -1,4 +1,4 @@
-#include "graph/model.hpp"
+#include "graph/model/model.hpp"
 
 #include <gtest/gtest.h>
 
@@ -6,10 +6,10 @@
 #include <cstring>
 
 #include "core/numerics.hpp"
-#include "graph/generate.hpp"
-#include "graph/qwen35.hpp"
-#include "graph/tensor_names.hpp"
-#include "graph/widen.hpp"
+#include "graph/model/qwen35.hpp"
+#include "graph/model/tensor_names.hpp"
+#include "graph/model/widen.hpp"
+#include "graph/session/generate.hpp"
 #include "tests/graph/expect_error.hpp"
 #include "tests/properties/model_runs.hpp"
 

@@ -2,7 +2,7 @@
 
 #include <map>
 
-#include "graph/session.hpp"
+#include "graph/session/session.hpp"
 #include "state/layer_state.hpp"
 #include "tests/graph/device_backend.hpp"
 #include "tests/graph/expect_error.hpp"

@@ -1,4 +1,4 @@
-#include "graph/packed_files.hpp"
+#include "graph/model/packed_files.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "core/io/quantization.hpp"
-#include "graph/model_files.hpp"
-#include "graph/weight_sizes.hpp"
+#include "graph/model/model_files.hpp"
+#include "graph/model/weight_sizes.hpp"
 #include "tests/graph/expect_error.hpp"
 #include "tests/io/io_test_support.hpp"
 #include "tests/properties/model_runs.hpp"

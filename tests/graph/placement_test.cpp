@@ -1,4 +1,4 @@
-#include "graph/placement.hpp"
+#include "graph/placement/placement.hpp"
 
 #include <gtest/gtest.h>
 
@@ -6,10 +6,10 @@
 #include <set>
 
 #include "core/random.hpp"
-#include "graph/plan.hpp"
-#include "graph/qwen35.hpp"
-#include "graph/residents.hpp"
-#include "graph/workspace.hpp"
+#include "graph/model/qwen35.hpp"
+#include "graph/placement/plan.hpp"
+#include "graph/placement/workspace.hpp"
+#include "graph/run/residents.hpp"
 #include "tests/graph/expect_error.hpp"
 #include "tests/properties/model_runs.hpp"
 

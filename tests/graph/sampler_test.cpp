@@ -1,4 +1,4 @@
-#include "graph/sampler.hpp"
+#include "graph/session/sampler.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "graph/session_plan.hpp"
+#include "graph/placement/session_plan.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,9 +9,9 @@
 
 #include "backends/cpu/cpu_backend.hpp"
 #include "core/io/geometries.hpp"
-#include "graph/auto_place.hpp"
-#include "graph/qwen35.hpp"
-#include "graph/session.hpp"
+#include "graph/model/qwen35.hpp"
+#include "graph/placement/auto_place.hpp"
+#include "graph/session/session.hpp"
 #include "tests/graph/device_backend.hpp"
 #include "tests/graph/expect_error.hpp"
 #include "tests/properties/model_runs.hpp"

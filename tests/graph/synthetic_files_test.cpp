@@ -1,10 +1,10 @@
-#include "graph/synthetic_files.hpp"
+#include "graph/model/synthetic_files.hpp"
 
 #include <gtest/gtest.h>
 
 #include "core/error.hpp"
 #include "core/io/checkpoint.hpp"
-#include "graph/session.hpp"
+#include "graph/session/session.hpp"
 #include "tests/graph/expect_error.hpp"
 #include "tests/io/io_test_support.hpp"
 #include "tests/properties/model_runs.hpp"

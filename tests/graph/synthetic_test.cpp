@@ -1,4 +1,4 @@
-#include "graph/synthetic.hpp"
+#include "graph/model/synthetic.hpp"
 
 #include <gtest/gtest.h>
 
@@ -6,9 +6,9 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "graph/session.hpp"
-#include "graph/tensor_names.hpp"
-#include "graph/weight_sizes.hpp"
+#include "graph/model/tensor_names.hpp"
+#include "graph/model/weight_sizes.hpp"
+#include "graph/session/session.hpp"
 #include "tests/graph/expect_error.hpp"
 #include "tests/properties/model_runs.hpp"
 

@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "graph/session.hpp"
+#include "graph/session/session.hpp"
 #include "tests/graph/device_backend.hpp"
 #include "tests/graph/expect_error.hpp"
 #include "tests/properties/mixed_gears.hpp"

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Reads every #include and fails on an arrow that the architecture does not have: graph -> state -> core <- backends.
+"""Reads every #include and fails on an arrow that the architecture does not have: graph -> state -> core <- backends, and inside
+graph a room that includes one above it: session -> continuity -> run -> placement -> model.
 
 usage: check_includes.py SOURCE_ROOT
 """
@@ -28,6 +29,9 @@ ARROWS = {
     "tools": {"tools", "graph", "state", "core", "backends", "backends/*"},
     "tests": {"tests", "tools", "graph", "state", "core", "backends", "backends/*"},
 }
+
+# The rooms of graph/, each of which may include itself and those in front of it. Nothing lies beside them.
+ROOMS = ("model", "placement", "run", "continuity", "session")
 
 # Third-party headers by the folders (or the one file) that own them. A header that is neither here nor of the system is refused:
 # whoever brings in a library decides here who may see it.
@@ -62,6 +66,17 @@ def may_include(source, target):
     return source == target or kind(target) in ARROWS[kind(source)]
 
 
+def room_error(path, target):
+    """What is wrong with an include inside graph/, or None."""
+    rooms = [p.parts[1] for p in (path, target)]
+    for p, room in zip((path, target), rooms):
+        if room not in ROOMS:
+            return f"{p}: lies in none of graph's rooms: {', '.join(ROOMS)}"
+    if ROOMS.index(rooms[1]) > ROOMS.index(rooms[0]):
+        return f"{path}: graph/{rooms[0]} may not include graph/{rooms[1]}, which is above it"
+    return None
+
+
 def resolve(root, path, name):
     """The file that #include "name" in `path` means, relative to the root, or None."""
     for candidate in (pathlib.Path(name), path.parent / name):
@@ -81,7 +96,7 @@ def check_arrow(root, path, name):
         return f'{path}: "{name}" is no file of this tree (third-party headers are included with <>)'
     if target.parts[0] not in ARROWS or not may_include(layer(path), layer(target)):
         return f'{path}: {layer(path)} may not include {layer(target)} ("{name}")'
-    return None
+    return room_error(path, target) if layer(path) == layer(target) == "graph" else None
 
 
 def check_owner(path, name):
@@ -121,7 +136,10 @@ PLANTED = {
     "core/bad.cpp": '#include "state/pool.hpp"\n',
     "state/pool.hpp": '#include "core/error.hpp"\n#include <sys/mman.h>\n',
     "state/bad.cpp": '  #  include "backends/cpu/cpu.hpp"\n#include <Eigen/Core>\n#ifdef TANDEM_HAVE_CUDA\n#endif\n',
-    "graph/plan.cpp": '#include "state/pool.hpp"\n#include "core/error.hpp"\n// #include "tools/x.hpp"\n',
+    "graph/placement/plan.cpp": '#include "state/pool.hpp"\n#include "core/error.hpp"\n// #include "tools/x.hpp"\n',
+    "graph/run/step.hpp": '#include "graph/placement/plan.cpp"\n',
+    "graph/placement/bad.cpp": '#include "graph/run/step.hpp"\n',
+    "graph/lost.cpp": '#include "graph/run/step.hpp"\n',
     "graph/bad.cpp": '#include "backends/builtin.hpp"\n#include <boost/any.hpp>\n',
     "backends/builtin.hpp": '#include "core/error.hpp"\n',
     "backends/builtin.cpp": '#include "backends/cpu/cpu.hpp"\n#if TANDEM_HAVE_CUDA\n'
@@ -135,7 +153,7 @@ PLANTED = {
     "backends/cuda/x.cuh": "#include <cuda_runtime.h>\n",
     "backends/cuda/x.cu": '#include "backends/cuda/x.cuh"\n#include <mma.h>\n',
     "core/threads.cpp": "#include <tbb/info.h>\n#include <cuda.h>\n",
-    "tools/run.cpp": '#include "graph/plan.cpp"\n#include "backends/builtin.hpp"\n#include <CLI/CLI.hpp>\n',
+    "tools/run.cpp": '#include "graph/placement/plan.cpp"\n#include "backends/builtin.hpp"\n#include <CLI/CLI.hpp>\n',
 }
 
 
@@ -143,7 +161,7 @@ def self_test(report):
     with house.planted(PLANTED) as root:
         found = violations(root)
     report.catches("arrows", found["arrows"], "core may not include state", "state may not include backends/cpu", "state may not include backends/cuda",
-                   "graph may not include backends", "backends/cpu may not include backends/reference", "graph/gone.hpp")
+                   "graph/placement may not include graph/run", "graph/lost.cpp: lies in none", "graph may not include backends", "backends/cpu may not include backends/reference", "graph/gone.hpp")
     report.catches("owners", found["owners"], "state/bad.cpp: <Eigen/Core>", "<boost/any.hpp> has no owner")
     report.catches("CUDA", found["cuda"], "state/bad.cpp: a condition", "../cuda/x.cuh", "core/threads.cpp: includes cuda.h")
 
@@ -152,7 +170,7 @@ def main():
     with house.Report() as report:
         self_test(report)
         found = violations(pathlib.Path(sys.argv[1]))
-        report.check("includes follow graph -> state -> core <- backends", found["arrows"])
+        report.check("includes follow graph -> state -> core <- backends, and the rooms of graph", found["arrows"])
         report.check("third-party headers stay with their owners", found["owners"])
         report.check("CUDA stays in backends/cuda", found["cuda"])
 

@@ -1,6 +1,6 @@
 #include "tests/properties/mixed_gears.hpp"
 
-#include "graph/synthetic.hpp"
+#include "graph/model/synthetic.hpp"
 
 namespace tandem {
 namespace {

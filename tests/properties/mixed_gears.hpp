@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "graph/model.hpp"
+#include "graph/model/model.hpp"
 #include "tests/properties/model_runs.hpp"
 
 namespace tandem {

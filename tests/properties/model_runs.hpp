@@ -7,7 +7,7 @@
 
 #include "core/context.hpp"
 #include "core/text/token.hpp"
-#include "graph/session.hpp"
+#include "graph/session/session.hpp"
 #include "state/layer_state.hpp"
 
 namespace tandem {

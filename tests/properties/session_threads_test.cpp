@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "core/random.hpp"
-#include "graph/verify.hpp"
+#include "graph/session/verify.hpp"
 #include "tests/properties/model_runs.hpp"
 
 /// Threads that drive different sequences of one session: nobody sees the others, and what runs on different

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "core/error.hpp"
-#include "graph/generate.hpp"
-#include "graph/session_snapshot.hpp"
+#include "graph/session/generate.hpp"
+#include "graph/session/session_snapshot.hpp"
 #include "tests/properties/model_runs.hpp"
 #include "tests/share.hpp"
 

@@ -1,4 +1,4 @@
-#include "graph/verify.hpp"
+#include "graph/session/verify.hpp"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 
 #include "backends/builtin.hpp"
 #include "core/error.hpp"
-#include "graph/generate.hpp"
+#include "graph/session/generate.hpp"
 #include "tests/properties/model_runs.hpp"
 
 /// Fork, abort, rollback and reset of real sequences leave the bits of an undisturbed one.

@@ -1,7 +1,7 @@
 #include <nlohmann/json.hpp>
 
-#include "graph/qwen35.hpp"
-#include "graph/synthetic.hpp"
+#include "graph/model/qwen35.hpp"
+#include "graph/model/synthetic.hpp"
 #include "tools/bench/commands.hpp"
 #include "tools/bench/measuring.hpp"
 #include "tools/bench/moving_state.hpp"

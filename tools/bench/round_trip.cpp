@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "graph/qwen35.hpp"
+#include "graph/model/qwen35.hpp"
 
 namespace tandem::tools {
 namespace {

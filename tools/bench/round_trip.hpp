@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/backend.hpp"
-#include "graph/model.hpp"
+#include "graph/model/model.hpp"
 #include "state/layer_state.hpp"
 
 namespace tandem::tools {

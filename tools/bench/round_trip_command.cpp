@@ -2,8 +2,8 @@
 #include <nlohmann/json.hpp>
 
 #include "core/random.hpp"
-#include "graph/qwen35.hpp"
-#include "graph/synthetic.hpp"
+#include "graph/model/qwen35.hpp"
+#include "graph/model/synthetic.hpp"
 #include "tools/bench/commands.hpp"
 #include "tools/bench/measuring.hpp"
 #include "tools/bench/round_trip.hpp"

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <limits>
 
-#include "graph/sampler.hpp"
+#include "graph/session/sampler.hpp"
 
 namespace tandem::tools {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "core/error.hpp"
 #include "core/stopwatch.hpp"
-#include "graph/sampler.hpp"
+#include "graph/session/sampler.hpp"
 
 namespace tandem::tools {
 namespace {

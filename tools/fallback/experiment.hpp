@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/text/token.hpp"
-#include "graph/session.hpp"
+#include "graph/session/session.hpp"
 #include "state/layer_state.hpp"
 #include "tools/fallback/difference.hpp"
 #include "tools/fallback/miss_plan.hpp"

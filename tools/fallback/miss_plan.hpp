@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "graph/session.hpp"
+#include "graph/session/session.hpp"
 
 namespace tandem::tools {
 

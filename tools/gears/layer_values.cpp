@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "core/error.hpp"
-#include "graph/qwen35.hpp"
-#include "graph/tensor_names.hpp"
+#include "graph/model/qwen35.hpp"
+#include "graph/model/tensor_names.hpp"
 #include "tools/oracle/layer_run.hpp"
 
 namespace tandem::tools {

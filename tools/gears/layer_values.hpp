@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/context.hpp"
-#include "graph/model.hpp"
+#include "graph/model/model.hpp"
 
 namespace tandem::tools {
 

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "core/error.hpp"
-#include "graph/graph.hpp"
-#include "graph/sampler.hpp"
+#include "graph/model/graph.hpp"
+#include "graph/session/sampler.hpp"
 #include "tools/fallback/difference.hpp"
 
 namespace tandem::tools {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/text/token.hpp"
-#include "graph/session.hpp"
+#include "graph/session/session.hpp"
 
 namespace tandem::tools {
 

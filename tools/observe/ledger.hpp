@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <string_view>
 
-#include "graph/step_observer.hpp"
+#include "graph/run/step_observer.hpp"
 #include "tools/observe/new_text.hpp"
 #include "tools/observe/observed_session.hpp"
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/session.hpp"
+#include "graph/session/session.hpp"
 
 namespace tandem::tools {
 

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "graph/step_observer.hpp"
+#include "graph/run/step_observer.hpp"
 #include "tools/observe/new_text.hpp"
 #include "tools/observe/observed_session.hpp"
 

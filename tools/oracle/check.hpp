@@ -4,8 +4,8 @@
 
 #include "core/context.hpp"
 #include "core/text/tokenizer.hpp"
-#include "graph/model.hpp"
-#include "graph/session.hpp"
+#include "graph/model/model.hpp"
+#include "graph/session/session.hpp"
 #include "tools/oracle/report.hpp"
 
 namespace tandem::tools {

@@ -5,7 +5,7 @@
 #include "core/io/json.hpp"
 #include "core/io/mapped_file.hpp"
 #include "core/text/tokenizer.hpp"
-#include "graph/generate.hpp"
+#include "graph/session/generate.hpp"
 #include "state/layer_state.hpp"
 #include "tools/oracle/check.hpp"
 #include "tools/oracle/oracle_values.hpp"

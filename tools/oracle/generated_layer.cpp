@@ -8,7 +8,7 @@
 #include "core/error.hpp"
 #include "core/io/json.hpp"
 #include "core/random.hpp"
-#include "graph/qwen35.hpp"
+#include "graph/model/qwen35.hpp"
 
 namespace tandem::tools {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/threads.hpp"
-#include "graph/model.hpp"
+#include "graph/model/model.hpp"
 
 namespace tandem::tools {
 
@@ -34,7 +34,7 @@ struct LayerPlace {
   int layers = 1;
 };
 
-/// The layer as a model of one mixer (graph/qwen35.hpp: build_gdn_graph), its weights in f32.
+/// The layer as a model of one mixer (graph/model/qwen35.hpp: build_gdn_graph), its weights in f32.
 std::shared_ptr<const Model> make_generated_model(const GeneratedLayer& layer, Threads& threads,
                                                   LayerPlace place = {});
 

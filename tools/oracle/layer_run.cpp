@@ -1,6 +1,6 @@
 #include "tools/oracle/layer_run.hpp"
 
-#include "graph/qwen35.hpp"
+#include "graph/model/qwen35.hpp"
 
 namespace tandem::tools {
 

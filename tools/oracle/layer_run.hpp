@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/context.hpp"
-#include "graph/executor.hpp"
+#include "graph/run/executor.hpp"
 #include "state/layer_state.hpp"
 #include "tools/oracle/generated_layer.hpp"
 
