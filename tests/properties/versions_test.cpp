@@ -130,7 +130,7 @@ TEST_F(VersionsTest, TheSameSeedGivesTheSameTextAnywhere) {
     session_options.residency = Residency::per_layer;
     Session session(context, tiny_model(), session_options);
     generate_options.sampling.seed = seed;
-    return generate(session, session.open(), before_, generate_options).ids;
+    return generate(session, session.open(), std::span(ids_).first(150), generate_options).ids;
   };
   const std::vector<TokenId> expected = text(context_, "cpu", 7);
   EXPECT_EQ(expected.size(), 40u);
