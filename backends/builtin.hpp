@@ -13,7 +13,7 @@ namespace tandem {
 inline constexpr std::string_view kStandIn = "cpu:1";
 
 struct BackendOptions {
-  CpuOptions cpu;
+  CpuOptions cpu = {};
   bool stand_in = false;         ///< kStandIn too, with the same options as the first CPU backend
   bool gpu = false;              ///< the GPUs of this machine too; taking hold of one costs time and memory
   std::uint64_t gpu_memory = 0;  ///< bytes that each device may take at most; 0: all that is free

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdlib>
 
 namespace tandem::test {
@@ -19,5 +20,8 @@ T share_of(T count, T kinds = 1) {
   const T few = std::max(count / static_cast<T>(one_in()), T{1});
   return (few + kinds - 1) / kinds * kinds;
 }
+
+/// Whether to take the case of this index, of those that a loop goes through: the first, and one in one_in().
+inline bool taken(std::size_t index) { return index % static_cast<std::size_t>(one_in()) == 0; }
 
 }  // namespace tandem::test

@@ -69,7 +69,7 @@ class GearsCheck {
     return model.open();
   }
   std::unique_ptr<Session> open_session(const std::shared_ptr<const Model>& model) const {
-    SessionOptions session;
+    SessionOptions session = for_one_sequence();
     session.context_tokens = std::ssize(ids_);
     session.limits = {64, 64};
     return tools::open_session(options_.model, context_, model, session);

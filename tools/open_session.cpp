@@ -6,6 +6,12 @@
 #include "tools/progress.hpp"
 
 namespace tandem::tools {
+SessionOptions for_one_sequence() {
+  SessionOptions session;
+  session.sequences = 1;
+  return session;
+}
+
 SessionOptions with_placement(const ModelOptions& options, const Context& context, std::int64_t layers,
                               SessionOptions session) {
   session.place = options.place;

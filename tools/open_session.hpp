@@ -6,6 +6,9 @@
 
 namespace tandem::tools {
 
+/// What a command has that follows one text: no room for a fork.
+SessionOptions for_one_sequence();
+
 /// Completes a session's options with the shared ones: placement, and context unless that was set already.
 /// Throws Error(unsupported) when --gpu-layers finds no device, with the reasons; Error(invalid_argument)
 /// when it meets another --place than the default.

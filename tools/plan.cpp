@@ -90,7 +90,7 @@ int run(const PlanOptions& options) {
   const ModelConfig config = options.model.config();
   const Graph graph = options.model.graph();
   const Context context = options.model.make_context();
-  SessionOptions session;
+  SessionOptions session = for_one_sequence();
   session.limits.outputs = 1;  // as `run` has it
   session = with_placement(options.model, context, config.num_hidden_layers, session);
   if (!has_files(options.model))

@@ -36,7 +36,7 @@ int run(const RunOptions& options) {
                     .before = {},
                     .prompt = options.prompt.read(tokenizer),
                     .sampling = options.sampling};
-  SessionOptions session_options;
+  SessionOptions session_options = for_one_sequence();
   session_options.limits.outputs = 1;
   options.residency.apply(session_options);
   Observation observation(options.observe);

@@ -31,7 +31,7 @@ int run(const ScoreOptions& options) {
   }
   Observation observation(options.observe);
   const Context context = options.model.make_context();
-  SessionOptions session_options;
+  SessionOptions session_options = for_one_sequence();
   session_options.context_tokens =
       options.model.context > 0 ? options.model.context : static_cast<std::int64_t>(ids.size());
   session_options.limits = {options.chunk, options.chunk};

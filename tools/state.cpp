@@ -23,7 +23,7 @@ struct StateOptions {
 
 std::unique_ptr<Session> open_session(const StateOptions& options, const Context& context,
                                       const std::shared_ptr<const Model>& model) {
-  SessionOptions session_options;
+  SessionOptions session_options = for_one_sequence();
   session_options.limits.outputs = 1;
   return open_session(options.model, context, model, session_options);
 }

@@ -87,10 +87,12 @@ std::vector<Backend*> named_backends(const Context& context, const std::vector<s
   return backends;
 }
 
-Residency residency_of(const Plan& plan) {
+/// `homes` are the flags of those that the caller named; a mirror's own home is none of them.
+Residency residency_of(const Plan& plan, const std::vector<bool>& homes) {
   const auto elsewhere = [&](int home) { return home != plan.state_home.front(); };
-  return std::any_of(plan.state_home.begin(), plan.state_home.end(), elsewhere) ? Residency::per_layer
-                                                                                : Residency::uniform;
+  const bool several = std::any_of(plan.state_home.begin(), plan.state_home.end(), elsewhere) ||
+                       std::count(homes.begin(), homes.end(), true) > 1;
+  return several ? Residency::per_layer : Residency::uniform;
 }
 
 SessionPlan plan_rules(const Context& context, const ModelConfig& config, const Graph& graph,
@@ -115,7 +117,8 @@ SessionPlan plan_rules(const Context& context, const ModelConfig& config, const 
     planned.plan.stand_ins.push_back(planned.plan.homes[b] && planned.backends[b]->info().host_memory);
   }
   planned.plan.mirrored = options.mirror_every > 0;
-  planned.residency = options.residency.value_or(residency_of(planned.plan));
+  planned.residency =
+      options.residency.value_or(residency_of(planned.plan, home_flags(options.homes, all, context)));
   planned.footprints = footprints(graph, sizes, planned.geometry, planned.plan, planned.backends,
                                   planned.budget, options.limits);
   return planned;

@@ -1,42 +1,41 @@
 #!/usr/bin/env python3
 """Tests of the program from outside. All files here with a `suite` belong to it.
 
-usage: cli_test.py PROGRAM [WORD...]   (only tests whose name has one of the words)
+usage: cli_test.py [--only MODULE] PROGRAM [WORD...]   (only that file's tests; only tests whose name has one of the words)
+       cli_test.py --named MODULE...                   (whether these are all the files; the others would not be run)
 needs TANDEM_MODELS and TANDEM_TEST_DATA, the folders of the shipped models and of the test data
 """
 
+import importlib
+import pathlib
+import re
 import sys
 
-import bad_config
-import bad_options
-import bad_text
-import bad_weights
-import bench_command
-import check_command
-import endings
-import fallback_command
-import fault_options
-import inspect_command
-import model_forms
-import observe_command
-import plan_command
 import program
-import quantize_command
-import run_command
-import score_command
-import state_command
-import synth_command
 import tap
 
-MODULES = (run_command, model_forms, score_command, inspect_command, plan_command, check_command, synth_command, quantize_command, state_command,
-           observe_command, fallback_command, bench_command, endings, fault_options, bad_options, bad_text, bad_config,
-           bad_weights)
+SUITE = re.compile(r"^suite = Suite\(", re.MULTILINE)
+
+
+def modules():
+    return sorted(path.stem for path in pathlib.Path(__file__).parent.glob("*.py") if SUITE.search(path.read_text()))
+
+
+def all_are_named(names):
+    tap.require_equal(sorted(names), modules(), "modules in tests/cli/meson.build")
 
 
 def main():
-    words = sys.argv[2:]
-    tests = [test for module in MODULES for test in module.suite.tests if not words or any(word in test[0] for word in words)]
-    raise SystemExit(1 if tap.run(tests, program.Program(sys.argv[1])) else 0)
+    words = sys.argv[1:]
+    if words[:1] == ["--named"]:
+        raise SystemExit(1 if tap.run([("every module is in meson.build", all_are_named)], words[1:]) else 0)
+    names = modules()
+    if words[:1] == ["--only"]:
+        names, words = [words[1]], words[2:]
+    path, *words = words
+    suites = [importlib.import_module(name).suite for name in names]
+    tests = [test for suite in suites for test in suite.tests if not words or any(word in test[0] for word in words)]
+    raise SystemExit(1 if tap.run(tests, program.Program(path)) else 0)
 
 
 if __name__ == "__main__":

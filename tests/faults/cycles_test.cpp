@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "tests/faults/fault_runs.hpp"
+#include "tests/share.hpp"
 
 namespace tandem {
 namespace {
@@ -35,11 +36,11 @@ TEST(Cycles, TenThousandLivesLeaveNothingBehind) {
   Session session(context, tiny_model(), options);
   StateManager& state = session.state();
   const std::vector<TokenId> ids = heldout_ids(4);
-  constexpr int kCycles = 10'000, kSettled = 2'000;
+  const int cycles = test::share_of(10'000), settled_after = test::share_of(2'000);
   constexpr std::int64_t kMostGrowth = 4 << 20;
   std::int64_t settled = 0;
-  for (int cycle = 0; cycle < kCycles; ++cycle) {
-    if (cycle == kSettled) settled = resident_bytes();
+  for (int cycle = 0; cycle < cycles; ++cycle) {
+    if (cycle == settled_after) settled = resident_bytes();
     const SequenceId sequence = session.open(MissPolicy::replay);
     session.feed(sequence, std::span(ids).first(cycle % 3 == 0 ? 2 : 1), Outputs::none);
     const SequenceId fork = session.fork(sequence);

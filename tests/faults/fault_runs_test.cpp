@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "core/random.hpp"
+#include "tests/share.hpp"
 
 /// Every kind of fault at every token of a text, and in pairs: the bits are those of an undisturbed run,
 /// whether a step had to be taken again or not, and a sequence beside it never notices.
@@ -43,10 +44,12 @@ class EveryFault : public testing::TestWithParam<std::size_t> {};
 /// All in one run: each step begins from a state that faults have been at before.
 TEST_P(EveryFault, AtEveryToken) {
   const Kind& kind = kKinds[GetParam()];
+  std::size_t combination = GetParam();  // each kind begins with another, so that a share has all of them
   for (const char* place : {kStatesOnOther, kMostOnOther}) {
     FaultRunOptions options{.place = place};
     for (std::size_t token = 0; token < kRunTokens; ++token) append(options.faults, at(kind.fault, token));
     for (std::int64_t mirror_every : {0, 4}) {
+      if (!test::taken(combination++ % 4)) continue;
       options.mirror_every = mirror_every;
       const FaultRun run = run_with_faults(options);
       EXPECT_EQ(run.errors.size(), kind.fails ? kRunTokens : 0) << options.faults;
@@ -60,7 +63,9 @@ INSTANTIATE_TEST_SUITE_P(Kinds, EveryFault, testing::Range(std::size_t{0}, kKind
 });
 
 TEST(FaultRuns, AFaultAloneIsSeenOnce) {
-  for (const Kind& kind : kKinds) {
+  for (std::size_t k = 0; k < kKindCount; ++k) {
+    if (!test::taken(k)) continue;
+    const Kind& kind = kKinds[k];
     const FaultRunOptions options{.faults = at(kind.fault, 5)};
     const FaultRun run = run_with_faults(options);
     EXPECT_EQ(run.errors.size(), kind.fails ? 1u : 0u) << options.faults;
@@ -78,6 +83,7 @@ TEST(FaultRuns, WithoutVerificationAFlippedBitShowsInTheResult) {
 TEST(FaultRuns, LostAtEveryTokenWithAMirrorGoesOnWithoutAnError) {
   for (const char* place : {kStatesOnOther, kMostOnOther}) {
     for (std::size_t token = 0; token < kRunTokens; ++token) {
+      if (!test::taken(token)) continue;
       const FaultRunOptions options{.faults = at(kLost, token), .place = place, .mirror_every = 4};
       const FaultRun run = run_with_faults(options);
       EXPECT_TRUE(run.errors.empty()) << place << ", " << token << ": " << run.errors.front();
@@ -89,6 +95,7 @@ TEST(FaultRuns, LostAtEveryTokenWithAMirrorGoesOnWithoutAnError) {
 TEST(FaultRuns, LostWithoutAMirrorIsRefusedThenReplayed) {
   for (const char* place : {kStatesOnOther, kMostOnOther}) {
     for (std::size_t token = 0; token < kRunTokens; token += 3) {
+      if (!test::taken(token / 3)) continue;
       const FaultRunOptions options{.faults = at(kLost, token), .place = place};
       const FaultRun run = run_with_faults(options);
       ASSERT_EQ(run.errors.size(), 1u) << place << ", " << token;
@@ -100,7 +107,7 @@ TEST(FaultRuns, LostWithoutAMirrorIsRefusedThenReplayed) {
 
 TEST(FaultRuns, AllPairsOfKindsInOneStep) {
   FaultRunOptions options{.mirror_every = 4};
-  std::size_t token = 0;
+  std::size_t token = 0, pair = 0;
   const auto run = [&] {
     expect_undisturbed(run_with_faults(options), options);
     options.faults.clear();
@@ -108,6 +115,7 @@ TEST(FaultRuns, AllPairsOfKindsInOneStep) {
   };
   for (const Kind& first : kKinds) {
     for (const Kind& second : kKinds) {
+      if (!test::taken(pair++)) continue;
       append(options.faults, at(first.fault, token) + "," + at(second.fault, token));
       if (++token == kRunTokens) run();
     }
@@ -116,8 +124,10 @@ TEST(FaultRuns, AllPairsOfKindsInOneStep) {
 }
 
 TEST(FaultRuns, ALossBeforeWithAndAfterEveryKind) {
+  std::size_t run = 0;
   for (const Kind& kind : kKinds) {
     for (std::size_t token : {6, 13, 14}) {
+      if (!test::taken(run++)) continue;
       const FaultRunOptions options{.faults = at(kLost, 13) + "," + at(kind.fault, token), .mirror_every = 4};
       expect_undisturbed(run_with_faults(options), options);
     }
@@ -132,7 +142,7 @@ TEST(FaultRuns, RandomPairs) {
     const std::size_t kind = draw(kKindCount + 4);  // a loss more often than others
     return at(kind < kKindCount ? kKinds[kind].fault : kLost, draw(kRunTokens));
   };
-  for (int run = 0; run < 40; ++run) {
+  for (int run = 0; run < test::share_of(40); ++run) {
     const std::string faults = fault() + "," + fault();
     const FaultRunOptions options{.faults = faults,
                                   .place = draw(3) == 0 ? kMostOnOther : kStatesOnOther,

@@ -195,6 +195,33 @@ TEST(SessionPlan, ResidencyFollowsTheStatesHomes) {
   EXPECT_NO_THROW(session.open());
 }
 
+TEST(SessionPlan, ResidencyFollowsTheHomesThatAreNamed) {
+  const Context context = cpu_and_device(kPlenty);
+  SessionOptions options = placed("cpu");
+  for (const std::vector<std::string>& one :
+       {std::vector<std::string>{"cpu"}, {"cuda"}, {"cuda", "cuda:0"}}) {
+    options.homes = one;
+    EXPECT_EQ(plan_tiny(context, options).residency, Residency::uniform) << one.front();
+  }
+  options.homes = {"cuda"};
+  options.mirror_every = 4;  // which needs a home in host memory: one for all of a sequence
+  EXPECT_EQ(plan_tiny(context, options).residency, Residency::uniform);
+  options.homes = {"cpu", "cuda:0"};
+  EXPECT_EQ(plan_tiny(context, options).residency, Residency::per_layer);
+  options.residency = Residency::uniform;
+  EXPECT_EQ(plan_tiny(context, options).residency, Residency::uniform) << "it was asked for";
+}
+
+TEST(SessionPlan, TheDefaultsAllowAForkAndTheMoveOfOneLayer) {
+  const Context context = cpu_and_device(kPlenty);
+  SessionOptions options;
+  options.homes = {"cpu", "cuda:0"};
+  Session session(context, tiny_model(), options);
+  const SequenceId first = session.open();
+  const SequenceId second = session.fork(first);
+  EXPECT_NO_THROW(session.migrate(second, {3}, "cuda:0"));
+}
+
 TEST(SessionPlan, CrossingsAreCountedByTheirRows) {
   // hidden [192] goes up once a token; the head's picked rows stay where they are.
   const Context context = cpu_and_device(kPlenty);

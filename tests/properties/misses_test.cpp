@@ -3,6 +3,7 @@
 #include "core/random.hpp"
 #include "tests/graph/expect_error.hpp"
 #include "tests/properties/model_runs.hpp"
+#include "tests/share.hpp"
 
 /// Weights that go away in the middle of a text: every policy but the unsafe one gives the undisturbed bits.
 namespace tandem {
@@ -71,7 +72,7 @@ class MissesTest : public testing::Test {
   Outcome with_two_hundred_misses(SequenceId sequence, bool all) {
     const CounterRandom random("two hundred", 7);
     Outcome outcome;
-    for (std::size_t t = 0; t < kMany; ++t) {
+    for (std::size_t t = 0; t < many_; ++t) {
       const auto first = static_cast<int>(random.bits(2 * t) % kTinyLayers);
       const auto odd = static_cast<int>(1 + 2 * (random.bits(2 * t + 1) % (kTinyLayers / 2)));
       for (int i = 0; i < static_cast<int>(kLostAtOnce); ++i)
@@ -99,7 +100,8 @@ class MissesTest : public testing::Test {
 
   Context context_;
   std::unique_ptr<Session> session_;
-  static constexpr std::size_t kMany = 50, kLostAtOnce = 4;
+  static constexpr std::size_t kLostAtOnce = 4;
+  const std::size_t many_ = test::share_of(std::size_t{50});
   const std::vector<TokenId> ids_ = heldout_ids(80);
 };
 
@@ -108,17 +110,17 @@ TEST_F(MissesTest, MigrateAllLeavesNoTrace) { expect_no_trace(MissPolicy::migrat
 TEST_F(MissesTest, ReplayLeavesNoTrace) { expect_no_trace(MissPolicy::replay, false); }
 
 TEST_F(MissesTest, TwoHundredMissesLeaveNoTrace) {
-  const Outcome expected = undisturbed(kMany);
+  const Outcome expected = undisturbed(many_);
   for (MissPolicy policy : {MissPolicy::migrate, MissPolicy::migrate_all, MissPolicy::replay}) {
     start(Residency::per_layer);
     const SequenceId sequence = session_->open(policy);
     expect_same(expected, with_two_hundred_misses(sequence, policy == MissPolicy::migrate_all),
                 std::string(name(policy)));
-    EXPECT_EQ(missed_layers(policy), kLostAtOnce * kMany);
+    EXPECT_EQ(missed_layers(policy), kLostAtOnce * many_);
     EXPECT_FALSE(session_->state().unsafe(sequence));
     // No token was lost, and none was taken twice.
-    EXPECT_EQ(session_->state().tokens(sequence), static_cast<std::int64_t>(kMany));
-    const auto taken = session_->scheduler().history().of(sequence, kMany);
+    EXPECT_EQ(session_->state().tokens(sequence), static_cast<std::int64_t>(many_));
+    const auto taken = session_->scheduler().history().of(sequence, many_);
     ASSERT_TRUE(taken);
     EXPECT_TRUE(std::equal(taken->begin(), taken->end(), ids_.begin()));
   }
@@ -126,12 +128,12 @@ TEST_F(MissesTest, TwoHundredMissesLeaveNoTrace) {
 
 TEST_F(MissesTest, TwoHundredUnsafeRestartsShowAndAreSaid) {
   const SequenceId sequence = session_->open(MissPolicy::unsafe_restart);
-  const Outcome expected = undisturbed(kMany), found = with_two_hundred_misses(sequence, false);
+  const Outcome expected = undisturbed(many_), found = with_two_hundred_misses(sequence, false);
   EXPECT_GT(count_different(expected.logits, found.logits), 0);
   EXPECT_FALSE(expected.layers == found.layers);
-  EXPECT_EQ(missed_layers(MissPolicy::unsafe_restart), kLostAtOnce * kMany);
+  EXPECT_EQ(missed_layers(MissPolicy::unsafe_restart), kLostAtOnce * many_);
   EXPECT_TRUE(session_->state().unsafe(sequence));
-  EXPECT_EQ(session_->state().tokens(sequence), static_cast<std::int64_t>(kMany));
+  EXPECT_EQ(session_->state().tokens(sequence), static_cast<std::int64_t>(many_));
 }
 
 TEST_F(MissesTest, UniformSequencesMoveAndReplayWhole) {

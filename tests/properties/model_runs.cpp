@@ -112,9 +112,10 @@ std::string test_name(std::string placement) {
 
 std::int64_t count_different(const std::vector<float>& a, const std::vector<float>& b) {
   EXPECT_EQ(a.size(), b.size());
+  const std::size_t count = std::min(a.size(), b.size());
+  if (count == 0 || std::memcmp(a.data(), b.data(), count * sizeof(float)) == 0) return 0;
   std::int64_t different = 0;
-  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i)
-    different += std::memcmp(&a[i], &b[i], sizeof(float)) != 0 ? 1 : 0;
+  for (std::size_t i = 0; i < count; ++i) different += std::memcmp(&a[i], &b[i], sizeof(float)) != 0 ? 1 : 0;
   return different;
 }
 

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Counts the test results of one Meson build folder: `count_results.py BUILD` prints "PASSED FAILED SKIPPED", and the names of the
-failed and skipped tests on stderr.
+"""Counts the test results of one Meson build folder: `count_results.py BUILD` prints "PASSED FAILED SKIPPED", on
+stderr the name of each failed test, and for each reason to skip how many tests were skipped for it.
 
 Single cases come from meson-logs/testlog.junit.xml. The verdict on each program comes from meson-logs/testlog.json: a program that
 crashed, timed out, or leaked after its last case shows no failed case in the XML and still counts as a failure.
 """
 
+import collections
 import json
 import pathlib
 import sys
@@ -59,10 +60,15 @@ def results(build):
 
 def main():
     count = {"passed": 0, "failed": 0, "skipped": 0}
+    skipped = collections.Counter()
     for verdict, name, reason in results(pathlib.Path(sys.argv[1])):
         count[verdict] += 1
-        if verdict != "passed":
+        if verdict == "skipped":
+            skipped[reason or "no reason given"] += 1
+        elif verdict == "failed":
             print(f"  {verdict}: {name}" + (f" ({reason})" if reason else ""), file=sys.stderr)
+    for reason, number in skipped.most_common():
+        print(f"  {number} skipped: {reason}", file=sys.stderr)
     print(count["passed"], count["failed"], count["skipped"])
 
 

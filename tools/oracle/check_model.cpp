@@ -52,6 +52,7 @@ class ModelCheck {
   SessionOptions session_options(const std::string& place) const {
     SessionOptions options;
     options.place = place;
+    options.sequences = 1;
     options.context_tokens = static_cast<std::int64_t>(ids_.size());
     options.limits = {kChunk, kChunk};
     return options;
