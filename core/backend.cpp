@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "core/error.hpp"
 #include "core/host_memory.hpp"
 
 namespace tandem {
@@ -13,8 +14,10 @@ class HostEvent final : public Event {
  public:
   void wait() override {}
   double ms_since(const Event& earlier) override {
-    const auto& other = dynamic_cast<const HostEvent&>(earlier);
-    return std::chrono::duration<double, std::milli>(at_ - other.at_).count();
+    const auto* other = dynamic_cast<const HostEvent*>(&earlier);
+    if (other == nullptr)
+      fail(ErrorCode::invalid_argument, "an event is compared with one of another backend");
+    return std::chrono::duration<double, std::milli>(at_ - other->at_).count();
   }
 
  private:
@@ -44,6 +47,8 @@ Checksum download_checksum(Backend& backend, const ByteRange& range) {
 
 }  // namespace
 
+std::unique_ptr<Event> finished_event() { return std::make_unique<HostEvent>(); }
+
 std::unique_ptr<PendingChecksums> finished_checksums(std::vector<Checksum> checksums) {
   return std::make_unique<FinishedChecksums>(std::move(checksums));
 }
@@ -68,8 +73,6 @@ std::unique_ptr<PendingChecksums> Backend::checksums(std::span<const ByteRange> 
   for (const ByteRange& range : ranges) checksums.push_back(download_checksum(*this, range));
   return finished_checksums(std::move(checksums));
 }
-
-std::unique_ptr<Event> Backend::record() { return std::make_unique<HostEvent>(); }
 
 Backend& staging_owner(std::span<Backend* const> backends) {
   const auto device =

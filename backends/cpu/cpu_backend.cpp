@@ -50,6 +50,7 @@ class CpuBackend final : public Backend {
   }
 
   const BackendInfo& info() const override { return info_; }
+  bool alive() noexcept override { return true; }
 
   Buffer allocate(std::size_t bytes) override { return allocate_host(info_.name, bytes); }
   std::uint64_t available_bytes() const override { return available_host_bytes(); }
@@ -88,6 +89,7 @@ class CpuBackend final : public Backend {
   std::unique_ptr<PendingChecksums> checksums(std::span<const ByteRange> ranges) override {
     return finished_checksums(cpu::checksums(ranges, chosen_->digest, threads_));
   }
+  std::unique_ptr<Event> record() override { return finished_event(); }
   void synchronize() override {}
   Traffic traffic() const override { return traffic_; }
 

@@ -51,6 +51,7 @@ class CudaBackend final : public Backend {
   explicit CudaBackend(const CudaOptions& options) : CudaBackend(options, properties_of(options.device)) {}
 
   const BackendInfo& info() const override { return info_; }
+  bool alive() noexcept override { return stream_.alive(); }
 
   Buffer allocate(std::size_t bytes) override { return memory_.allocate(bytes); }
   std::uint64_t available_bytes() const override { return memory_.available(); }

@@ -22,7 +22,10 @@ class CudaEvent final : public Event {
   double ms_since(const Event& earlier) override {
     float ms = 0;
     wait();
-    check(cudaEventElapsedTime(&ms, dynamic_cast<const CudaEvent&>(earlier).event_, event_), where_);
+    const auto* other = dynamic_cast<const CudaEvent*>(&earlier);
+    if (other == nullptr)
+      fail(ErrorCode::invalid_argument, "{}: an event is compared with one of another backend", where_);
+    check(cudaEventElapsedTime(&ms, other->event_, event_), where_);
     return ms;
   }
 
@@ -47,6 +50,14 @@ Stream::~Stream() {
 void Stream::activate() const { check(cudaSetDevice(device_), who_); }
 
 void Stream::synchronize() const { check(cudaStreamSynchronize(stream_), where()); }
+
+bool Stream::alive() const noexcept {
+  if (cudaSetDevice(device_) != cudaSuccess) return false;
+  // An error that ends a CUDA context comes back at every call; one that does not is gone at the second.
+  static_cast<void>(cudaStreamSynchronize(stream_));
+  static_cast<void>(cudaGetLastError());
+  return cudaStreamSynchronize(stream_) == cudaSuccess;
+}
 
 std::unique_ptr<Event> Stream::record() const { return std::make_unique<CudaEvent>(where(), stream_); }
 

@@ -22,6 +22,8 @@ class Stream {
   void activate() const;
   /// Returns when everything is done. Throws as check(), naming the last operator.
   void synchronize() const;
+  /// Whether the device still answers (Backend::alive).
+  bool alive() const noexcept;
   std::unique_ptr<Event> record() const;
   /// What was launched last: failures show up later than they happen.
   void launched(std::string_view op, std::string_view variant) { op_ = op, variant_ = variant; }

@@ -50,6 +50,7 @@ class FaultyBackend final : public Backend {
       : inner_(std::move(inner)), faults_(std::move(faults)) {}
 
   const BackendInfo& info() const override { return inner_->info(); }
+  bool alive() noexcept override { return !faults_->lost(info().name) && inner_->alive(); }
   std::vector<KernelInfo> kernels() const override { return inner_->kernels(); }
   Traffic traffic() const override { return inner_->traffic(); }
   void force_variant(std::string_view variant) override { inner_->force_variant(variant); }

@@ -15,6 +15,7 @@ constexpr std::string_view kVariant = "float64";
 class ReferenceBackend final : public Backend {
  public:
   const BackendInfo& info() const override { return info_; }
+  bool alive() noexcept override { return true; }
 
   Buffer allocate(std::size_t bytes) override { return allocate_host("reference", bytes); }
 
@@ -36,6 +37,7 @@ class ReferenceBackend final : public Backend {
     if (bytes != 0) std::memcpy(to, from, bytes);
   }
 
+  std::unique_ptr<Event> record() override { return finished_event(); }
   void synchronize() override {}
 
   std::vector<KernelInfo> kernels() const override {

@@ -12,15 +12,6 @@ Piece piece_of(const PlanLine& line) {
   return line.layer == kNoLayer ? Piece(line.part) : Piece(line.layer, line.part);
 }
 
-bool answers(Backend& backend) {
-  try {
-    backend.synchronize();
-    return true;
-  } catch (const Error&) {
-    return false;
-  }
-}
-
 }  // namespace
 
 bool Recovery::any_lost() const { return std::find(lost_.begin(), lost_.end(), true) != lost_.end(); }
@@ -28,7 +19,7 @@ bool Recovery::any_lost() const { return std::find(lost_.begin(), lost_.end(), t
 bool Recovery::notice(const Error& error) {
   bool found = false;
   for (std::size_t b = 0; b < backends_.size(); ++b) {
-    if (lost_[b] || answers(*backends_[b])) continue;
+    if (lost_[b] || backends_[b]->alive()) continue;
     found = lost_[b] = true;
     ResidencyEvent event;
     event.what = "lost";

@@ -16,6 +16,7 @@ class DeviceBackend final : public Backend {
   DeviceBackend(std::string name, std::uint64_t memory_limit);
 
   const BackendInfo& info() const override { return info_; }
+  bool alive() noexcept override { return true; }
   Buffer allocate(std::size_t bytes) override;
   std::uint64_t available_bytes() const override { return limit_ - *used_; }
   ResidentTensor load(const HostTensor& weight) override;
@@ -27,6 +28,7 @@ class DeviceBackend final : public Backend {
     cpu_->download(to_host, from, bytes);
   }
   void copy(void* to, const void* from, std::size_t bytes) override { cpu_->copy(to, from, bytes); }
+  std::unique_ptr<Event> record() override { return finished_event(); }
   void synchronize() override {}
   std::vector<KernelInfo> kernels() const override { return cpu_->kernels(); }
   void force_variant(std::string_view variant) override { cpu_->force_variant(variant); }

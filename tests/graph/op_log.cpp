@@ -12,6 +12,7 @@ class LoggedBackend final : public Backend {
       : cpu_(make_cpu_backend({.name = name, .threads = 1, .variant = ""})), log_(log) {}
 
   const BackendInfo& info() const override { return cpu_->info(); }
+  bool alive() noexcept override { return true; }
   Buffer allocate(std::size_t bytes) override { return cpu_->allocate(bytes); }
   std::uint64_t available_bytes() const override { return cpu_->available_bytes(); }
   ResidentTensor load(const HostTensor& weight) override { return cpu_->load(weight); }
@@ -31,6 +32,7 @@ class LoggedBackend final : public Backend {
     add("copy", bytes);
     cpu_->copy(to, from, bytes);
   }
+  std::unique_ptr<Event> record() override { return finished_event(); }
   void synchronize() override { add("synchronize", 0); }
   std::vector<KernelInfo> kernels() const override { return cpu_->kernels(); }
   void force_variant(std::string_view variant) override { cpu_->force_variant(variant); }

@@ -20,6 +20,7 @@ class FlawedBackend final : public Backend {
   FlawedBackend() : cpu_(make_cpu_backend({.name = "cpu:1", .threads = 1, .variant = ""})) {}
 
   const BackendInfo& info() const override { return cpu_->info(); }
+  bool alive() noexcept override { return true; }
   Buffer allocate(std::size_t bytes) override { return cpu_->allocate(bytes); }
   std::uint64_t available_bytes() const override { return cpu_->available_bytes(); }
   ResidentTensor load(const HostTensor& weight) override { return cpu_->load(weight); }
@@ -31,6 +32,7 @@ class FlawedBackend final : public Backend {
   void upload(void* to, const void* from, std::size_t bytes) override { cpu_->upload(to, from, bytes); }
   void download(void* to, const void* from, std::size_t bytes) override { cpu_->download(to, from, bytes); }
   void copy(void* to, const void* from, std::size_t bytes) override { cpu_->copy(to, from, bytes); }
+  std::unique_ptr<Event> record() override { return finished_event(); }
   void synchronize() override {}
   std::vector<KernelInfo> kernels() const override { return cpu_->kernels(); }
   void force_variant(std::string_view variant) override { cpu_->force_variant(variant); }

@@ -25,6 +25,7 @@ class FakeBackend : public Backend {
                        std::uint64_t memory_bytes = std::uint64_t{1} << 40, Memory memory = Memory::real);
 
   const BackendInfo& info() const override { return info_; }
+  bool alive() noexcept override { return true; }
   Buffer allocate(std::size_t bytes) override;
   Buffer allocate_staging(std::size_t bytes) override;
   std::uint64_t available_bytes() const override { return memory_bytes_ - allocated_bytes_; }
@@ -33,6 +34,7 @@ class FakeBackend : public Backend {
   void upload(void* to, const void* from_host, std::size_t bytes) override;
   void download(void* to_host, const void* from, std::size_t bytes) override;
   void copy(void* to, const void* from, std::size_t bytes) override;
+  std::unique_ptr<Event> record() override { return finished_event(); }
   void synchronize() override {}
   std::vector<KernelInfo> kernels() const override { return {}; }
   void force_variant(std::string_view variant) override;
