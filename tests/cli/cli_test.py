@@ -23,12 +23,13 @@ import plan_command
 import program
 import quantize_command
 import run_command
+import sampling_options
 import score_command
 import state_command
 import synth_command
 import tap
 
-MODULES = (run_command, model_forms, score_command, inspect_command, plan_command, check_command, synth_command, quantize_command, state_command,
+MODULES = (run_command, sampling_options, model_forms, score_command, inspect_command, plan_command, check_command, synth_command, quantize_command, state_command,
            observe_command, fallback_command, bench_command, endings, fault_options, bad_options, bad_text, bad_config,
            bad_weights)
 
