@@ -41,7 +41,7 @@ std::string quoted(const std::filesystem::path& path) { return fmt::format("'{}'
 
 void save_snapshot(const std::filesystem::path& path, const StateManager& manager, SequenceId id,
                    std::string_view model, std::span<const TokenId> ids,
-                   const std::optional<SnapshotSampling>& sampling,
+                   const std::optional<SamplingOptions>& sampling,
                    const std::function<void()>& before_rename) {
   const SnapshotHeader header{
       .contract = make_contract(manager, id, model), .ids = {ids.begin(), ids.end()}, .sampling = sampling};

@@ -26,7 +26,7 @@ namespace tandem {
 /// Error(io), and as export_layer. `before_rename` as in NewFile::publish.
 void save_snapshot(const std::filesystem::path& path, const StateManager& manager, SequenceId id,
                    std::string_view model, std::span<const TokenId> ids,
-                   const std::optional<SnapshotSampling>& sampling = {},
+                   const std::optional<SamplingOptions>& sampling = {},
                    const std::function<void()>& before_rename = {});
 
 /// A snapshot file, mapped and verified to the last byte. Immutable, safe to use from several threads.
@@ -42,7 +42,7 @@ class Snapshot {
   const std::vector<TokenId>& ids() const { return header_.ids; }
   /// Those that the state has not seen yet.
   std::span<const TokenId> pending_ids() const;
-  const std::optional<SnapshotSampling>& sampling() const { return header_.sampling; }
+  const std::optional<SamplingOptions>& sampling() const { return header_.sampling; }
   const SnapshotLayout& layout() const { return layout_; }
   /// Of one layer: its parts in the order of LayerState, one after the other. Aligned to 64 bytes; valid as
   /// long as this object or a copy of it lives. REQUIRES: there is such a layer.

@@ -12,10 +12,20 @@ namespace {
 
 constexpr std::string_view kMagic = "TANDEMSS";
 constexpr std::size_t kSizesEnd = 32;      ///< magic, version, reserved, header bytes, file bytes
-constexpr std::int64_t kNumbersEnd = 152;  ///< from there on the header's length depends on its contents
+constexpr std::int64_t kNumbersEnd = 192;  ///< from there on the header's length depends on its contents
 constexpr std::int64_t kLayerEntryBytes = 40;
 constexpr std::size_t kLongestText = 255;
 constexpr std::uint32_t kHasSampling = 1;  ///< the only flag
+/// Written where there is no sampling: zeros.
+constexpr SamplingOptions kNoSampling{.temperature = 0,
+                                      .top_k = 0,
+                                      .top_p = 0,
+                                      .seed = 0,
+                                      .min_p = 0,
+                                      .repeat_penalty = 0,
+                                      .presence_penalty = 0,
+                                      .frequency_penalty = 0,
+                                      .repeat_last_n = 0};
 
 std::int64_t padded(std::int64_t bytes) {
   return checked_add(bytes, kSnapshotAlignment - 1, "snapshot bytes") / kSnapshotAlignment *
@@ -88,12 +98,16 @@ void write_numbers(const SnapshotHeader& header, const SnapshotLayout& layout, H
   out.number(kv_dims(geometry).head_dim);
   out.number(header.contract.tokens);
   out.number(static_cast<std::int64_t>(header.ids.size()));
-  const SnapshotSampling sampling =
-      header.sampling.value_or(SnapshotSampling{.temperature = 0, .top_k = 0, .top_p = 0, .seed = 0});
+  const SamplingOptions sampling = header.sampling.value_or(kNoSampling);
   out.number(sampling.temperature);
   out.number(sampling.top_k);
   out.number(sampling.top_p);
   out.number(sampling.seed);
+  out.number(sampling.min_p);
+  out.number(sampling.repeat_penalty);
+  out.number(sampling.presence_penalty);
+  out.number(sampling.frequency_penalty);
+  out.number(sampling.repeat_last_n);
   out.number(static_cast<std::uint32_t>(geometry.layers.size()));
   out.number(std::uint32_t{0});
 }
@@ -159,12 +173,17 @@ void read_dims(HeaderReader& in, StateGeometry& geometry) {
   geometry.kv.head_dim = in.number<std::int64_t>("head_dim");
 }
 
-SnapshotSampling read_sampling(HeaderReader& in) {
-  SnapshotSampling sampling;
+SamplingOptions read_sampling(HeaderReader& in) {
+  SamplingOptions sampling;
   sampling.temperature = in.number<double>("temperature");
   sampling.top_k = in.number<std::int64_t>("top_k");
   sampling.top_p = in.number<double>("top_p");
   sampling.seed = in.number<std::uint64_t>("seed");
+  sampling.min_p = in.number<double>("min_p");
+  sampling.repeat_penalty = in.number<double>("repeat_penalty");
+  sampling.presence_penalty = in.number<double>("presence_penalty");
+  sampling.frequency_penalty = in.number<double>("frequency_penalty");
+  sampling.repeat_last_n = in.number<std::int64_t>("repeat_last_n");
   return sampling;
 }
 
@@ -192,7 +211,7 @@ SnapshotHeader read_fields(HeaderReader& in, std::string_view where, SnapshotLay
   read_dims(in, contract.geometry);
   contract.tokens = in.number<std::int64_t>("tokens");
   const auto ids = in.number<std::uint64_t>("number of ids");
-  const SnapshotSampling sampling = read_sampling(in);
+  const SamplingOptions sampling = read_sampling(in);
   if (flags == kHasSampling) header.sampling = sampling;
   const auto layers = in.number<std::uint32_t>("number of layers");
   in.number<std::uint32_t>("reserved");

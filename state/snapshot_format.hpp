@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/sampling_options.hpp"
 #include "core/text/token.hpp"
 #include "state/contract.hpp"
 
@@ -14,27 +15,18 @@ namespace tandem {
 
 /// The bytes of a snapshot file; state/README.md describes them one by one. Plain functions without state,
 /// safe to use from several threads.
-inline constexpr std::int32_t kSnapshotVersion = 1;
+inline constexpr std::int32_t kSnapshotVersion = 2;
 inline constexpr std::int64_t kSnapshotAlignment = 64;  ///< of the header's end and of each layer's data
 inline constexpr std::int64_t kChecksumBytes = 16;
-
-/// How the sequence chooses its next tokens, carried for whoever continues it and not interpreted here. The
-/// draws depend on the seed and the position alone, and the position is the number of tokens.
-struct SnapshotSampling {
-  double temperature = 0;
-  std::int64_t top_k = 0;
-  double top_p = 1;
-  std::uint64_t seed = 0;
-
-  bool operator==(const SnapshotSampling&) const = default;
-};
 
 /// What stands before the layers' data.
 struct SnapshotHeader {
   StateContract contract;    ///< `layers` are the checksums of the data; page_tokens is not written
   std::vector<TokenId> ids;  ///< those that the state has seen, contract.tokens of them, then those to be fed
                              ///< next
-  std::optional<SnapshotSampling> sampling;
+  /// How the sequence chooses its next tokens, carried for whoever continues it and not interpreted here. The
+  /// draws depend on the seed and the position alone, and the position is the number of tokens.
+  std::optional<SamplingOptions> sampling;
 };
 
 /// Where things are in the file. Follows from the header.

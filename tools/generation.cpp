@@ -1,10 +1,13 @@
 #include "tools/generation.hpp"
 
 #include <cstdio>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "core/io/mapped_file.hpp"
+#include "core/text/stop_strings.hpp"
 #include "core/text/stream_decoder.hpp"
+#include "tools/escapes.hpp"
 #include "tools/observe/observed_session.hpp"
 #include "tools/progress.hpp"
 
@@ -14,24 +17,41 @@ namespace {
 constexpr std::int64_t kMaxPromptBytes = std::int64_t{1} << 30;
 
 /// Text as tokens come; ids outside the tokenizer (a model's embedding has padding rows) and models without
-/// one print as <id>.
+/// one print as <id>. Ends before the first stop string. A special token has no text, so a stop string that
+/// is the name of one is found by its id.
 class Printer {
  public:
-  Printer(const std::optional<Tokenizer>& tokenizer, bool silent) : tokenizer_(tokenizer), silent_(silent) {
+  Printer(const std::optional<Tokenizer>& tokenizer, const OutputOptions& options)
+      : tokenizer_(tokenizer), silent_(options.json), stop_(options.stop) {
     if (tokenizer) decoder_.emplace(*tokenizer, true);
+    for (const std::string& string : options.stop) {
+      if (!tokenizer) fail(ErrorCode::invalid_argument, "--stop needs text, and this model has no tokenizer");
+      const std::optional<TokenId> id = tokenizer->id_of(string);
+      if (id && tokenizer->is_special(*id)) stop_tokens_.emplace(*id, string);
+    }
   }
 
+  /// Of what is continued: no stop string counts here.
+  void echo(TokenId id) { show(decoded(id)); }
   void push(TokenId id) {
-    if (tokenizer_ && tokenizer_->contains(id)) return show(decoder_->push(id));
-    if (decoder_) show(decoder_->flush());
-    show(fmt::format("<{}>", id));
+    show(stop_.push(decoded(id)));
+    if (const auto stop = stop_tokens_.find(id); stop_string().empty() && stop != stop_tokens_.end()) {
+      found_token_ = stop->second;
+    }
   }
   void finish() {
-    if (decoder_) show(decoder_->flush());
+    if (decoder_ && stop_string().empty()) show(stop_.push(decoder_->flush()));
+    show(stop_.flush());
   }
+  /// The one that was found; empty: none.
+  const std::string& stop_string() const { return stop_.found().empty() ? found_token_ : stop_.found(); }
   const std::string& text() const { return text_; }
 
  private:
+  std::string decoded(TokenId id) {
+    if (tokenizer_ && tokenizer_->contains(id)) return decoder_->push(id);
+    return (decoder_ ? decoder_->flush() : std::string()) + fmt::format("<{}>", id);
+  }
   void show(const std::string& piece) {
     text_ += piece;
     if (!silent_ && !piece.empty()) print(piece);
@@ -40,6 +60,9 @@ class Printer {
   const std::optional<Tokenizer>& tokenizer_;
   std::optional<StreamDecoder> decoder_;
   bool silent_;
+  StopStrings stop_;
+  std::map<TokenId, std::string> stop_tokens_;
+  std::string found_token_;
   std::string text_;
 };
 
@@ -54,7 +77,7 @@ std::int64_t used_state_bytes(const Session& session) {
 }
 
 nlohmann::json to_json(const Continuation& what, const Session& session, const Generated& result,
-                       const std::string& text) {
+                       const Printer& printer) {
   const auto tokens = std::ssize(what.prompt);
   nlohmann::json model = {{"name", what.model.name()},
                           {"fingerprint", session.model().fingerprint()},
@@ -62,21 +85,24 @@ nlohmann::json to_json(const Continuation& what, const Session& session, const G
   nlohmann::json events = nlohmann::json::array();
   for (const ResidencyEvent& event : session.events()) events.push_back(tools::to_json(event));
   if (!what.model.synthetic) model["directory"] = what.model.path().string();
-  return {{"prompt_ids", what.prompt},
-          {"output_ids", result.ids},
-          {"text", text},
-          {"stop_reason", name(result.reason)},
-          {"timings",
-           {{"prefill_tokens", tokens},
-            {"prefill_seconds", result.prefill_seconds},
-            {"prefill_tokens_per_second", rate(tokens, result.prefill_seconds)},
-            {"decode_tokens", result.decode_steps},
-            {"decode_seconds", result.decode_seconds},
-            {"decode_tokens_per_second", rate(result.decode_steps, result.decode_seconds)}}},
-          {"placement", session.planned().placement},
-          {"state_bytes", used_state_bytes(session)},
-          {"residency_events", events},
-          {"model", model}};
+  nlohmann::json json = {{"prompt_ids", what.prompt},
+                         {"output_ids", result.ids},
+                         {"text", printer.text()},
+                         {"stop_reason", name(result.reason)},
+                         {"timings",
+                          {{"prefill_tokens", tokens},
+                           {"prefill_seconds", result.prefill_seconds},
+                           {"prefill_tokens_per_second", rate(tokens, result.prefill_seconds)},
+                           {"decode_tokens", result.decode_steps},
+                           {"decode_seconds", result.decode_seconds},
+                           {"decode_tokens_per_second", rate(result.decode_steps, result.decode_seconds)}}},
+                         {"placement", session.planned().placement},
+                         {"state_bytes", used_state_bytes(session)},
+                         {"residency_events", events},
+                         {"model", model}};
+  if (result.reason == StopReason::stop_string) json["stop_string"] = printer.stop_string();
+  if (what.model_defaults != nullptr) json["model_defaults"] = *what.model_defaults;
+  return json;
 }
 
 void print_summary(const Session& session, const std::vector<TokenId>& prompt, const Generated& result) {
@@ -97,6 +123,8 @@ void PromptOptions::add(CLI::App& command, bool required) {
   prompt_option = group->add_option("-p,--prompt", prompt, "the prompt");
   file_option = group->add_option("--prompt-file", file, "a file with the prompt");
   ids_option = group->add_option("--ids", ids, "the prompt as token ids: 1,2,3");
+  command.add_flag("-e,--escape", escape,
+                   "\\n, \\t, \\\\, \\\", \\xHH and \\uXXXX in the prompt mean what they stand for");
   if (required) {
     group->require_option(1);
   } else {
@@ -105,23 +133,11 @@ void PromptOptions::add(CLI::App& command, bool required) {
 }
 
 std::vector<TokenId> PromptOptions::read(const std::optional<Tokenizer>& tokenizer) const {
+  if (escape && !*prompt_option)
+    fail(ErrorCode::invalid_argument, "--escape is for the text of --prompt: give that, or leave it out");
   if (*ids_option) return parse_ids(ids, "--ids");
+  if (escape) return tokenizer->encode(unescape(prompt, "--prompt"));
   return tokenizer->encode(*file_option ? read_text_file(file, kMaxPromptBytes) : prompt);
-}
-
-void add_sampling(CLI::App& command, SamplingOptions& sampling) {
-  command.add_option("--temp", sampling.temperature, "temperature; 0 takes the best token")
-      ->check(number<double>("a number"))
-      ->capture_default_str();
-  command.add_option("--top-k", sampling.top_k, "sample from the k best only; 0: no limit")
-      ->check(number<std::int64_t>("a whole number"))
-      ->capture_default_str();
-  command.add_option("--top-p", sampling.top_p, "sample from the best that reach probability p")
-      ->check(number<double>("a number"))
-      ->capture_default_str();
-  command.add_option("--seed", sampling.seed, "the same seed gives the same text everywhere")
-      ->check(number<std::uint64_t>("a whole number of 0 to 18446744073709551615"))
-      ->capture_default_str();
 }
 
 void OutputOptions::add(CLI::App& command) {
@@ -130,28 +146,33 @@ void OutputOptions::add(CLI::App& command) {
       ->capture_default_str();
   command.add_flag("--echo", echo, "print what is continued before its continuation");
   command.add_flag("--ignore-eos", ignore_eos, "go on after an end-of-text token");
+  command.add_option("--stop", stop, "end the text before this text; several may be given")
+      ->take_all()
+      ->allow_extra_args(false)
+      ->check(not_empty());
   command.add_flag("--json", json, "print one JSON object instead of text");
 }
 
 int print_continuation(Session& session, SequenceId sequence, const Continuation& what,
                        const OutputOptions& options) {
-  Printer printer(what.tokenizer, options.json);
+  Printer printer(what.tokenizer, options);
   if (options.echo && !options.json) {
-    for (const TokenId id : what.before) printer.push(id);
-    for (const TokenId id : what.prompt) printer.push(id);
+    for (const TokenId id : what.before) printer.echo(id);
+    for (const TokenId id : what.prompt) printer.echo(id);
   }
   GenerateOptions generate_options;
   generate_options.max_new_tokens = options.count;
   generate_options.sampling = what.sampling;
   if (!options.ignore_eos) generate_options.stop_ids = session.model().config().eos_token_ids;
   generate_options.on_token = [&](TokenId id) { printer.push(id); };
+  generate_options.stopped = [&] { return !printer.stop_string().empty(); };
   generate_options.interrupted = interrupted;
   generate_options.before_step = what.before_step;
   const Generated result = generate(session, sequence, what.prompt, generate_options);
   printer.finish();
   if (options.json) {
     const auto replace = nlohmann::json::error_handler_t::replace;
-    print(to_json(what, session, result, printer.text()).dump(2, ' ', false, replace) + "\n");
+    print(to_json(what, session, result, printer).dump(2, ' ', false, replace) + "\n");
   } else {
     print("\n");
     print_summary(session, what.prompt, result);

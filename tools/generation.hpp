@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -11,11 +12,12 @@
 
 namespace tandem::tools {
 
-/// A prompt as one of --prompt, --prompt-file and --ids.
+/// A prompt as one of --prompt, --prompt-file and --ids, and --escape.
 struct PromptOptions {
   std::string prompt;
   std::string file;
   std::string ids;
+  bool escape = false;
   CLI::Option* prompt_option = nullptr;
   CLI::Option* file_option = nullptr;
   CLI::Option* ids_option = nullptr;
@@ -28,17 +30,15 @@ struct PromptOptions {
   std::vector<TokenId> read(const std::optional<Tokenizer>& tokenizer) const;
 };
 
-/// --temp, --top-k, --top-p, --seed.
-void add_sampling(CLI::App& command, SamplingOptions& sampling);
-
 /// How a continuation is printed.
 struct OutputOptions {
   std::int64_t count = 64;
   bool echo = false;
   bool ignore_eos = false;
   bool json = false;
+  std::vector<std::string> stop;  ///< the text ends before the first of them
 
-  void add(CLI::App& command);  ///< --count, --echo, --ignore-eos, --json
+  void add(CLI::App& command);  ///< --count, --echo, --ignore-eos, --json, --stop
 };
 
 /// What is to be continued, and by what.
@@ -48,6 +48,8 @@ struct Continuation {
   std::span<const TokenId> before;  ///< what the sequence has already; printed with --echo
   std::vector<TokenId> prompt;      ///< to be fed first; at least one
   SamplingOptions sampling;
+  /// What --model-defaults took, for the JSON object; null: it was not asked for.
+  const std::map<std::string, double>* model_defaults = nullptr;
   /// GenerateOptions::before_step; may be left out.
   std::function<void(std::int64_t position, std::int64_t tokens)> before_step = {};
 };

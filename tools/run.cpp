@@ -6,6 +6,7 @@
 #include "tools/open_session.hpp"
 #include "tools/progress.hpp"
 #include "tools/residency_options.hpp"
+#include "tools/sampling_flags.hpp"
 
 namespace tandem::tools {
 namespace {
@@ -13,7 +14,7 @@ namespace {
 struct RunOptions {
   ModelOptions model;
   PromptOptions prompt;
-  SamplingOptions sampling;
+  SamplingFlags sampling;
   OutputOptions output;
   ResidencyOptions residency;
   ObserveOptions observe;
@@ -26,16 +27,20 @@ std::vector<PlannedMiss> misses_of(const RunOptions& options, const Model& model
   return plan_misses(options.residency.misses, 0, static_cast<int>(model.config().num_hidden_layers), fed);
 }
 
-int run(const RunOptions& options) {
+int run(RunOptions& options) {
   catch_interrupts();
-  validate(options.sampling);
+  const SamplingOptions sampling = options.sampling.read(options.model);
   const std::shared_ptr<const Model> model = options.model.open();
   const std::optional<Tokenizer> tokenizer = options.model.tokenizer(options.prompt.is_text());
   Continuation what{.model = options.model,
                     .tokenizer = tokenizer,
                     .before = {},
                     .prompt = options.prompt.read(tokenizer),
-                    .sampling = options.sampling};
+                    .sampling = sampling};
+  if (options.sampling.from_model()) {
+    what.model_defaults = &options.sampling.taken();
+    if (!options.output.json) fmt::print(stderr, "{}\n", options.sampling.notice());
+  }
   SessionOptions session_options = for_one_sequence();
   session_options.limits.outputs = 1;
   options.residency.apply(session_options);
@@ -64,7 +69,7 @@ void add_run(CLI::App& program, Action& action) {
   options->model.add_model(*command);
   options->prompt.add(*command);
   options->output.add(*command);
-  add_sampling(*command, options->sampling);
+  options->sampling.add(*command);
   options->model.add_context(*command);
   options->model.add_backends(*command);
   options->model.add_gpu_layers(*command);

@@ -6,6 +6,7 @@
 #include "tools/generation.hpp"
 #include "tools/open_session.hpp"
 #include "tools/progress.hpp"
+#include "tools/sampling_flags.hpp"
 #include "tools/state_report.hpp"
 
 namespace tandem::tools {
@@ -16,7 +17,7 @@ struct StateOptions {
   std::string other;
   ModelOptions model;
   PromptOptions prompt;
-  SamplingOptions sampling;
+  SamplingFlags sampling;
   OutputOptions output;
   bool json = false;
 };
@@ -29,9 +30,9 @@ std::unique_ptr<Session> open_session(const StateOptions& options, const Context
 }
 
 /// The last token of the prompt stays to be fed: whoever continues needs the logits after it.
-int save(const StateOptions& options) {
+int save(StateOptions& options) {
   catch_interrupts();
-  validate(options.sampling);
+  const SamplingOptions sampling = options.sampling.read(options.model);
   const std::shared_ptr<const Model> model = options.model.open();
   const std::optional<Tokenizer> tokenizer = options.model.tokenizer(options.prompt.is_text());
   const std::vector<TokenId> prompt = options.prompt.read(tokenizer);
@@ -45,54 +46,62 @@ int save(const StateOptions& options) {
   }
   const SequenceId sequence = session->open();
   session->feed(sequence, std::span(prompt).first(prompt.size() - 1), Outputs::none, interrupted);
-  save_sequence(options.file, *session, sequence, prompt, options.sampling, [&] {
+  save_sequence(options.file, *session, sequence, prompt, sampling, [&] {
     if (options.model.faults) options.model.faults->before_rename();
   });
+  if (options.sampling.from_model()) fmt::print(stderr, "{}\n", options.sampling.notice());
   print(verified_line(Snapshot::open(options.file)));
   return kOk;
 }
 
-int load(const StateOptions& options) {
+int load(StateOptions& options) {
   catch_interrupts();
   const Snapshot snapshot = Snapshot::open(options.file);
   const SamplingOptions sampling = sampling_of(snapshot);
-  if (snapshot.pending_ids().empty()) {
+  if (snapshot.pending_ids().empty() && !options.prompt.given()) {
     fail(ErrorCode::invalid_argument,
-         "{} has no token that is to be fed next, and the logits after its last one are not in it: save it "
-         "with one token less in its state",
+         "{} has no token that is to be fed next, and the logits after its last one are not in it: add a "
+         "prompt, or save it with one token less in its state",
          snapshot.where());
   }
   const std::shared_ptr<const Model> model = options.model.open();
-  const std::optional<Tokenizer> tokenizer = options.model.tokenizer(false);
+  const std::optional<Tokenizer> tokenizer =
+      options.model.tokenizer(options.prompt.given() && options.prompt.is_text());
   const std::span<const TokenId> ids = snapshot.ids(), pending = snapshot.pending_ids();
-  const Continuation what{.model = options.model,
-                          .tokenizer = tokenizer,
-                          .before = ids.first(ids.size() - pending.size()),
-                          .prompt = {pending.begin(), pending.end()},
-                          .sampling = sampling};
+  const std::vector<TokenId> added = options.prompt.given() || options.prompt.escape
+                                         ? options.prompt.read(tokenizer)
+                                         : std::vector<TokenId>();
+  if (options.prompt.given() && added.empty())
+    fail(ErrorCode::invalid_argument, "the prompt is empty: expected at least one token");
+  Continuation what{.model = options.model,
+                    .tokenizer = tokenizer,
+                    .before = ids.first(ids.size() - pending.size()),
+                    .prompt = {pending.begin(), pending.end()},
+                    .sampling = sampling};
+  what.prompt.insert(what.prompt.end(), added.begin(), added.end());
   const Context context = options.model.make_context();
   const std::unique_ptr<Session> session = open_session(options, context, model);
   return print_continuation(*session, load_sequence(*session, snapshot), what, options.output);
 }
 
-int info(const StateOptions& options) {
+int info(StateOptions& options) {
   const Snapshot snapshot = Snapshot::open(options.file);
   print(options.json ? info_json(snapshot).dump(2) + "\n" : info_text(snapshot));
   return kOk;
 }
 
-int verify(const StateOptions& options) {
+int verify(StateOptions& options) {
   print(verified_line(Snapshot::open(options.file)));
   return kOk;
 }
 
-int diff(const StateOptions& options) {
+int diff(StateOptions& options) {
   const SnapshotDifference difference = compare(Snapshot::open(options.file), Snapshot::open(options.other));
   print(options.json ? diff_json(difference).dump(2) + "\n" : diff_text(difference));
   return difference.any() ? kDifferent : kOk;
 }
 
-using Run = int (*)(const StateOptions&);
+using Run = int (*)(StateOptions&);
 
 /// A subcommand of a file; `run` is what it does.
 CLI::App* add_command(CLI::App& state, Action& action, const std::shared_ptr<StateOptions>& options, Run run,
@@ -124,12 +133,15 @@ void add_state(CLI::App& program, Action& action) {
   add_session(*to_file, saved->model);
   saved->model.add_faults(*to_file);
   saved->prompt.add(*to_file);
-  add_sampling(*to_file, saved->sampling);
+  saved->sampling.add(*to_file);
   const auto [from_file, loaded] =
       add(load, "load", "FILE", "Continue a saved sequence, on any placement, as if it had never stopped");
   add_session(*from_file, loaded->model);
+  loaded->prompt.add(*from_file, false);
   loaded->output.add(*from_file);
-  from_file->footer("Goes on with the sampling and the seed that were saved. Prints as `tandem run` does.");
+  from_file->footer(
+      "A prompt is fed after the saved tokens, as the next turn. Goes on with the sampling and the seed that "
+      "were saved. Prints as `tandem run` does.");
   const auto [about, shown] = add(info, "info", "FILE", "What a file holds");
   about->add_flag("--json", shown->json, "print one JSON object");
   const auto verifying = add(verify, "verify", "FILE", "Check every checksum of a file");

@@ -30,10 +30,14 @@ nlohmann::json to_json(const StateGeometry& geometry) {
   return json;
 }
 
-std::string sampling_line(const std::optional<SnapshotSampling>& sampling) {
+std::string sampling_line(const std::optional<SamplingOptions>& sampling) {
   if (!sampling) return "not given";
-  return fmt::format("temperature {}, top-k {}, top-p {}, seed {}", sampling->temperature, sampling->top_k,
-                     sampling->top_p, sampling->seed);
+  return fmt::format(
+      "temperature {}, top-k {}, top-p {}, seed {}, min-p {}, repeat-penalty {}, presence-penalty {}, "
+      "frequency-penalty {}, repeat-last-n {}",
+      sampling->temperature, sampling->top_k, sampling->top_p, sampling->seed, sampling->min_p,
+      sampling->repeat_penalty, sampling->presence_penalty, sampling->frequency_penalty,
+      sampling->repeat_last_n);
 }
 
 std::string geometry_lines(const StateGeometry& geometry) {
@@ -131,7 +135,12 @@ nlohmann::json info_json(const Snapshot& snapshot) {
     sampling = {{"temperature", finite_or_null(given->temperature)},
                 {"top_k", given->top_k},
                 {"top_p", finite_or_null(given->top_p)},
-                {"seed", given->seed}};
+                {"seed", given->seed},
+                {"min_p", finite_or_null(given->min_p)},
+                {"repeat_penalty", finite_or_null(given->repeat_penalty)},
+                {"presence_penalty", finite_or_null(given->presence_penalty)},
+                {"frequency_penalty", finite_or_null(given->frequency_penalty)},
+                {"repeat_last_n", given->repeat_last_n}};
   }
   return {{"format_version", kSnapshotVersion},
           {"bytes", snapshot.layout().file_bytes},

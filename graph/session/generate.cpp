@@ -35,6 +35,18 @@ std::vector<float> feed(Session& session, SequenceId sequence, std::span<const T
   return logits;
 }
 
+/// What the penalties look back on after the prompt; nothing without penalties.
+std::vector<TokenId> history_of(const Session& session, SequenceId sequence, std::span<const TokenId> prompt,
+                                const SamplingOptions& sampling) {
+  const std::int64_t before = session.tokens(sequence);
+  const std::int64_t window = penalty_window(sampling, before + std::ssize(prompt));
+  if (window == 0) return {};
+  std::vector<TokenId> history =
+      session.last_tokens(sequence, std::max<std::int64_t>(0, window - std::ssize(prompt)));
+  history.insert(history.end(), prompt.begin(), prompt.end());
+  return history;
+}
+
 /// -log softmax(logits)[target], in double.
 double negative_log_likelihood(std::span<const float> logits, TokenId target) {
   return log_sum_exp(logits) - static_cast<double>(logits[static_cast<std::size_t>(target)]);
@@ -50,6 +62,8 @@ std::string_view name(StopReason reason) {
       return "end_of_text";
     case StopReason::context:
       return "context";
+    case StopReason::stop_string:
+      return "stop_string";
     case StopReason::interrupted:
       return "interrupted";
   }
@@ -60,6 +74,8 @@ Generated generate(Session& session, SequenceId sequence, std::span<const TokenI
                    const GenerateOptions& options) {
   validate(options.sampling);
   check_prompt(session, sequence, prompt);
+  std::vector<TokenId> history = history_of(session, sequence, prompt, options.sampling);
+  Sampler sampler;
   Generated result;
   const Stopwatch prefill;
   std::vector<float> logits = feed(session, sequence, prompt, options, options.interrupted);
@@ -71,13 +87,18 @@ Generated generate(Session& session, SequenceId sequence, std::span<const TokenI
       break;
     }
     const std::int64_t position = session.tokens(sequence);
-    const TokenId id = choose(logits, options.sampling, position);
+    const TokenId id = sampler.choose(logits, options.sampling, position, history).id;
     if (std::find(options.stop_ids.begin(), options.stop_ids.end(), id) != options.stop_ids.end()) {
       result.reason = StopReason::end_of_text;
       break;
     }
     result.ids.push_back(id);
+    if (!history.empty()) history.push_back(id);
     if (options.on_token) options.on_token(id);
+    if (options.stopped && options.stopped()) {
+      result.reason = StopReason::stop_string;
+      break;
+    }
     if (static_cast<std::int64_t>(result.ids.size()) == options.max_new_tokens) break;
     if (position == session.context_tokens()) {
       result.reason = StopReason::context;

@@ -12,6 +12,7 @@ enum class StopReason : std::uint8_t {
   length,       ///< as many tokens as were asked for
   end_of_text,  ///< the model chose one of the stop ids
   context,      ///< the sequence fills its context
+  stop_string,  ///< the caller saw what the text shall end before
   interrupted   ///< asked to stop
 };
 std::string_view name(StopReason reason);
@@ -21,6 +22,7 @@ struct GenerateOptions {
   SamplingOptions sampling;
   std::vector<std::int64_t> stop_ids;
   std::function<void(TokenId)> on_token;  ///< as soon as a token is chosen; not for a stop id
+  std::function<bool()> stopped;          ///< looked at after on_token: true ends with stop_string
   std::function<bool()> interrupted;      ///< looked at between steps
   /// Before each step: the sequence's position, and how many tokens the step takes.
   std::function<void(std::int64_t position, std::int64_t tokens)> before_step;
@@ -35,8 +37,8 @@ struct Generated {
 };
 
 /// Feeds the prompt to a sequence and lets it go on. The last chosen token is not fed back.
-/// Throws Error(invalid_argument) for an empty prompt or one that does not fit the context, before anything
-/// is computed.
+/// Throws Error(invalid_argument) for an empty prompt or one that does not fit the context, and with
+/// penalties as Session::last_tokens, before anything is computed.
 Generated generate(Session& session, SequenceId sequence, std::span<const TokenId> prompt,
                    const GenerateOptions& options);
 

@@ -105,6 +105,18 @@ std::vector<VersionInfo> Session::versions(SequenceId sequence) const {
   return state_->versions(sequence);
 }
 
+std::vector<TokenId> Session::last_tokens(SequenceId sequence, std::int64_t count) const {
+  const auto state = locks_.state();
+  const std::int64_t tokens = state_->tokens(sequence);
+  if (count <= 0) return {};
+  const auto known = scheduler_->history().of(sequence, tokens);
+  if (!known) {
+    fail(ErrorCode::unsupported, "the {} tokens of the sequence are not known, only its state", tokens);
+  }
+  const auto last = known->last(static_cast<std::size_t>(std::min(count, tokens)));
+  return {last.begin(), last.end()};
+}
+
 void Session::require_resident(SequenceId sequence) {
   const auto state = locks_.state();
   scheduler_->require_resident(sequence);

@@ -52,6 +52,9 @@ class Session {
   void reset(SequenceId sequence);
   std::int64_t tokens(SequenceId sequence) const;
   std::vector<VersionInfo> versions(SequenceId sequence) const;
+  /// The last `count` tokens that the sequence has taken; all of them when it has fewer. Throws
+  /// Error(unsupported) when they are not known, as of a state that was imported without its tokens.
+  std::vector<TokenId> last_tokens(SequenceId sequence, std::int64_t count) const;
 
   /// Throws Error(not_resident) unless all weights are loaded where a step of this sequence would run now:
   /// until something is unloaded or moved, nothing will be missed.

@@ -19,16 +19,9 @@ void save_sequence(const std::filesystem::path& path, const Session& session, Se
                    std::span<const TokenId> ids, const std::optional<SamplingOptions>& sampling,
                    const std::function<void()>& before_rename) {
   require_in_vocabulary(ids, session.vocab_size(), ErrorCode::invalid_argument, "snapshot");
-  std::optional<SnapshotSampling> written;
-  if (sampling) {
-    validate(*sampling);
-    written = {.temperature = sampling->temperature,
-               .top_k = sampling->top_k,
-               .top_p = sampling->top_p,
-               .seed = sampling->seed};
-  }
+  if (sampling) validate(*sampling);
   const auto exclusive = session.exclusive();
-  save_snapshot(path, session.state(), sequence, session.model().fingerprint(), ids, written, before_rename);
+  save_snapshot(path, session.state(), sequence, session.model().fingerprint(), ids, sampling, before_rename);
 }
 
 SequenceId load_sequence(Session& session, const Snapshot& snapshot) {
@@ -47,15 +40,12 @@ SequenceId load_sequence(Session& session, const Snapshot& snapshot) {
 
 SamplingOptions sampling_of(const Snapshot& snapshot) {
   if (!snapshot.sampling()) return {};
-  const SnapshotSampling& found = *snapshot.sampling();
-  const SamplingOptions sampling{
-      .temperature = found.temperature, .top_k = found.top_k, .top_p = found.top_p, .seed = found.seed};
   try {
-    validate(sampling);
+    validate(*snapshot.sampling());
   } catch (const Error& error) {
     fail(ErrorCode::corrupt, "{}: {}", snapshot.where(), error.what());
   }
-  return sampling;
+  return *snapshot.sampling();
 }
 
 }  // namespace tandem

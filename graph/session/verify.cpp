@@ -5,20 +5,33 @@
 namespace tandem {
 namespace {
 
-/// Follows a draft as long as the model chooses the same.
+/// What the penalties of a draft look back on before its `last`; nothing without penalties.
+std::vector<TokenId> history_of(const Session& session, const Draft& draft) {
+  const std::int64_t window = penalty_window(draft.sampling, session.tokens(draft.sequence) + 1);
+  if (window == 0) return {};
+  std::vector<TokenId> history = session.last_tokens(draft.sequence, window);
+  history.push_back(draft.last);
+  return history;
+}
+
+/// Follows a draft as long as the model chooses the same. `position` is of the first token to choose,
+/// `history` what stands before it.
 Verified follow(const Draft& draft, std::span<const float> logits, std::int64_t position, std::int64_t vocab,
-                const SamplingOptions& sampling) {
+                std::vector<TokenId> history, Sampler& sampler) {
   Verified result;
+  const auto row = [&] {
+    return logits.subspan(static_cast<std::size_t>(result.accepted * vocab), static_cast<std::size_t>(vocab));
+  };
+  const auto choose = [&] {
+    return sampler.choose(row(), draft.sampling, position + result.accepted, history).id;
+  };
   for (const TokenId guess : draft.tokens) {
-    const auto row = logits.subspan(static_cast<std::size_t>(result.accepted * vocab));
-    if (choose(row.first(static_cast<std::size_t>(vocab)), sampling, position + result.accepted) != guess)
-      break;
+    if (choose() != guess) break;
     ++result.accepted;
+    if (!history.empty()) history.push_back(guess);
   }
-  const auto row =
-      logits.subspan(static_cast<std::size_t>(result.accepted * vocab), static_cast<std::size_t>(vocab));
-  result.logits.assign(row.begin(), row.end());
-  result.next = choose(row, sampling, position + result.accepted);
+  result.logits.assign(row().begin(), row().end());
+  result.next = choose();
   return result;
 }
 
@@ -33,14 +46,15 @@ void require_versions(const Session& session, const Draft& draft) {
 
 }  // namespace
 
-std::vector<Verified> verify(Session& session, std::span<const Draft> drafts,
-                             const SamplingOptions& sampling) {
-  validate(sampling);
+std::vector<Verified> verify(Session& session, std::span<const Draft> drafts) {
   std::vector<std::vector<TokenId>> tokens;
   std::vector<SequenceTokens> batch;
   std::vector<std::int64_t> positions;  // of the first token to choose
+  std::vector<std::vector<TokenId>> histories;
   for (const Draft& draft : drafts) {
+    validate(draft.sampling);
     require_versions(session, draft);
+    histories.push_back(history_of(session, draft));
     std::vector<TokenId>& all = tokens.emplace_back(1, draft.last);
     all.insert(all.end(), draft.tokens.begin(), draft.tokens.end());
     positions.push_back(session.tokens(draft.sequence) + 1);
@@ -50,15 +64,16 @@ std::vector<Verified> verify(Session& session, std::span<const Draft> drafts,
     batch.push_back({drafts[i].sequence, tokens[i], Outputs::all, versions});
   }
   std::vector<Verified> results(drafts.size());
+  Sampler sampler;
   session.step(batch, {}, [&](std::size_t i, std::span<const float> logits) {
-    results[i] = follow(drafts[i], logits, positions[i], session.vocab_size(), sampling);
+    results[i] = follow(drafts[i], logits, positions[i], session.vocab_size(), histories[i], sampler);
     return results[i].accepted + 1;
   });
   return results;
 }
 
-Verified verify(Session& session, const Draft& draft, const SamplingOptions& sampling) {
-  return std::move(verify(session, {&draft, 1}, sampling).front());
+Verified verify(Session& session, const Draft& draft) {
+  return std::move(verify(session, std::span(&draft, 1)).front());
 }
 
 }  // namespace tandem

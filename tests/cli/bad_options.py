@@ -44,12 +44,12 @@ add("a pipe as prompt file", "invalid_argument", ["/dev/null", "regular file"], 
 
 # Numbers. Twenty nines do not fit 64 bits: they must not become another number silently.
 NINES = "9" * 20
-for option, expected in (("-n", ">= 0"), ("--ctx", ">= 0"), ("--top-k", "whole number"), ("--threads", "whole number"),
+for option, expected in (("-n", ">= 0"), ("--ctx", ">= 0"), ("--top-k", "whole number"), ("--repeat-last-n", "whole number"), ("--threads", "whole number"),
                          ("--seed", "0 to 18446744073709551615")):
     label = "--count" if option == "-n" else option
     for value in ("", "1.5", "1x", "0x10", NINES):
         add_run(f"{option} '{value}'", "invalid_argument", [label, expected, f"'{value}'"], option, value, hint=True)
-for option in ("--temp", "--top-p"):
+for option in ("--temp", "--top-p", "--min-p", "--repeat-penalty", "--presence-penalty", "--frequency-penalty"):
     for value in ("", "warm", "1,5", "1e999"):
         add_run(f"{option} '{value}'", "invalid_argument", [option, "a number", f"'{value}'"], option, value, hint=True)
 add_run("-n -1", "invalid_argument", ["--count", ">= 0", "'-1'"], "-n", -1, hint=True)
@@ -59,6 +59,13 @@ add_run("--temp nan", "invalid_argument", ["temperature", "nan"], "--temp", "nan
 add_run("--temp inf", "invalid_argument", ["--temp", "inf"], "--temp", "inf", hint=True)
 for value in ("0", "1.5", "-1", "nan"):
     add_run(f"--top-p {value}", "invalid_argument", ["top-p", "above 0 and up to 1", value], "--top-p", value)
+for value in ("-0.1", "1.1", "nan"):
+    add_run(f"--min-p {value}", "invalid_argument", ["min-p", "from 0 to 1", value], "--min-p", value)
+for value in ("0", "-1", "nan", "1e7"):
+    add_run(f"--repeat-penalty {value}", "invalid_argument", ["repeat-penalty", "1e-6 to 1e6"], "--repeat-penalty", value)
+add_run("--presence-penalty nan", "invalid_argument", ["presence-penalty", "nan"], "--presence-penalty", "nan")
+add_run("--frequency-penalty -1e7", "invalid_argument", ["frequency-penalty", "-1e6 to 1e6"], "--frequency-penalty", "-1e7")
+add_run("--repeat-last-n -2", "invalid_argument", ["repeat-last-n", "-1 (all tokens)", "-2"], "--repeat-last-n", -2)
 add_run("--top-k -3", "invalid_argument", ["top-k", "-3"], "--top-k", -3)
 
 # Threads, kernels, placement.

@@ -38,13 +38,33 @@ def saved(program, *arguments):
 
 @suite.test("a loaded sequence goes on as if it had never stopped")
 def continued(program):
-    for sampling in ((), ("--temp", "1.0", "--top-k", 50, "--top-p", "0.95", "--seed", 7)):
+    for sampling in ((), ("--temp", "1.0", "--top-k", 50, "--top-p", "0.95", "--seed", 7),
+                     ("--temp", "1.0", "--min-p", "0.02", "--repeat-penalty", "1.3", "--repeat-last-n", 12, "--presence-penalty", "0.1",
+                      "--frequency-penalty", "0.2")):
         prompt, whole = prompt_and_continuation(program, *sampling)
         for cut in (0, 1, CUT):
             with saved(program, "--ids", listed(prompt + whole[:cut]), *sampling) as path:
                 found = program.json("state", "load", path, "-n", COUNT - cut)
             require_equal(found["output_ids"], whole[cut:], f"ids from {cut} on with {sampling}")
             require_equal(found["prompt_ids"], (prompt + whole[:cut])[-1:], "the token that was to be fed next")
+
+
+@suite.test("a prompt is the next turn of a loaded sequence")
+def next_turn(program):
+    sampling = ("--temp", "0.9", "--top-p", "0.9", "--repeat-penalty", "1.2", "--seed", 3)
+    ids = program.json("run", "-p", "Emma was", "-n", 0)["prompt_ids"]
+    turn = " not\nalone"
+    added = program.json("run", "-p", turn, "-n", 0)["prompt_ids"]
+    expected = program.output_ids("--ids", listed(ids + added), "-n", 12, *sampling)
+    with saved(program, "-p", "Emma was", *sampling) as path:
+        for prompt in (("-p", turn), ("-e", "-p", " not\\nalone"), ("--ids", listed(added))):
+            found = program.json("state", "load", path, *prompt, "-n", 12)
+            require_equal(found["output_ids"], expected, f"ids after {prompt}")
+            require_equal(found["prompt_ids"], ids[-1:] + added, f"what was fed of {prompt}")
+        program.refuse("invalid_argument", ["prompt is empty"], "state", "load", path, "-p", "")
+        program.refuse("invalid_argument", ["--escape", "--prompt"], "state", "load", path, "-e")
+        program.refuse("invalid_argument", ["2048", "0 to 2047"], "state", "load", path, "--ids", 2048)
+        program.refuse("invalid_argument", ["at most 1", "--prompt", "--ids"], "state", "load", path, "--ids", 1, "-p", "x", hint=True)
 
 
 @suite.test("load prints what run prints")
@@ -126,7 +146,8 @@ def info(program):
         size = path.stat().st_size
     fingerprint = program.json("run", "-p", "x", "-n", 1)["model"]["fingerprint"]
     require_equal((found["tokens"], found["ids"], found["model"], found["bytes"]), (2, [39, 571, 4], fingerprint, size), "contents")
-    require_equal(found["sampling"], {"temperature": 0.5, "top_k": 0, "top_p": 1.0, "seed": 9}, "sampling")
+    require_equal(found["sampling"], {"temperature": 0.5, "top_k": 0, "top_p": 1.0, "seed": 9, "min_p": 0.0, "repeat_penalty": 1.0,
+                                       "presence_penalty": 0.0, "frequency_penalty": 0.0, "repeat_last_n": 64}, "sampling")
     require_equal([layer["kind"] for layer in found["layers"]], ["recurrent", "recurrent", "recurrent", "kv"] * 2, "kinds")
     require_equal(found["geometry"]["kv"], {"kv_heads": 2, "head_dim": 64}, "keys")
     for word in (fingerprint, "39,571,4", "seed 9", "grouped", *(layer["checksum"] for layer in found["layers"])):
@@ -177,7 +198,7 @@ def verify(program):
         layer = program.json("state", "info", path)["layers"][5]
         size = path.stat().st_size
         cases = [("corrupt", ["no snapshot", "TANDEMSS"], flip(0)),
-                 ("unsupported", ["format version 2", "version 1"], lambda c: c[:8] + struct.pack("<i", 2) + c[12:]),
+                 ("unsupported", ["format version 3", "version 2"], lambda c: c[:8] + struct.pack("<i", 3) + c[12:]),
                  ("corrupt", ["truncated", f"{size - 1} bytes", f"{size}"], lambda c: c[:-1]),
                  ("corrupt", ["truncated", "10 bytes"], lambda c: c[:10]),
                  ("corrupt", ["empty"], lambda c: b""),

@@ -15,6 +15,10 @@ namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
+TokenId choose(std::span<const float> logits, const SamplingOptions& options, std::int64_t position) {
+  return Sampler().choose(logits, options, position).id;
+}
+
 TEST(Sampler, GreedyTakesTheLowestIndexAmongEquals) {
   EXPECT_EQ(choose_greedily(std::vector<float>{1, 3, 3, 2}), 1);
   EXPECT_EQ(choose_greedily(std::vector<float>{-kInf, -kInf}), 0);
@@ -43,10 +47,56 @@ TEST(Sampler, RefusesOptionsWithoutMeaning) {
                check({.temperature = 1, .top_k = 0, .top_p = 1.5, .seed = 0}));
 }
 
+TEST(Sampler, RefusesPenaltiesWithoutMeaning) {
+  const auto refused = [](const char* words, auto change) {
+    SamplingOptions options;
+    change(options);
+    expect_error(ErrorCode::invalid_argument, words, [&] { validate(options); });
+  };
+  refused("min-p", [](SamplingOptions& o) { o.min_p = -0.1; });
+  refused("min-p", [](SamplingOptions& o) { o.min_p = 1.1; });
+  refused("min-p", [](SamplingOptions& o) { o.min_p = NAN; });
+  refused("repeat-penalty", [](SamplingOptions& o) { o.repeat_penalty = 0; });
+  refused("repeat-penalty", [](SamplingOptions& o) { o.repeat_penalty = NAN; });
+  refused("presence-penalty", [](SamplingOptions& o) { o.presence_penalty = kInf; });
+  refused("frequency-penalty", [](SamplingOptions& o) { o.frequency_penalty = -2e6; });
+  refused("repeat-last-n", [](SamplingOptions& o) { o.repeat_last_n = -2; });
+}
+
+TEST(Sampler, PenaltiesLowerWhatWasThere) {
+  Sampler sampler;
+  const std::vector<float> logits{2, -1, 1.9f, -3};
+  const auto best = [&](auto change, std::vector<TokenId> history) {
+    SamplingOptions options;
+    change(options);
+    return sampler.choose(logits, options, 0, history).id;
+  };
+  const auto repeat = [](SamplingOptions& o) { o.repeat_penalty = 1.5; };
+  EXPECT_EQ(best(repeat, {}), 0);
+  EXPECT_EQ(best(repeat, {0}), 2);
+  EXPECT_EQ(best(repeat, {0, 2}), 0) << "both are divided";
+  EXPECT_EQ(best([](SamplingOptions& o) { o.presence_penalty = 0.2; }, {0, 0}), 2);
+  EXPECT_EQ(best([](SamplingOptions& o) { o.frequency_penalty = 0.06; }, {0}), 0);
+  EXPECT_EQ(best([](SamplingOptions& o) { o.frequency_penalty = 0.06; }, {0, 0}), 2);
+  const auto window = [&](std::int64_t n) {
+    return [=](SamplingOptions& o) {
+      o.repeat_penalty = 1.5;
+      o.repeat_last_n = n;
+    };
+  };
+  EXPECT_EQ(best(window(2), {0, 1, 3}), 0) << "too long ago";
+  EXPECT_EQ(best(window(3), {0, 1, 3}), 2);
+  EXPECT_EQ(best(window(-1), {0, 1, 3}), 2);
+  EXPECT_EQ(best(window(0), {0}), 0);
+  expect_error(ErrorCode::invalid_argument, "token 4 of the history", [&] { best(repeat, {4}); });
+  EXPECT_EQ(best(repeat, {}), 0) << "a refused history leaves nothing behind";
+}
+
 std::map<TokenId, double> frequencies(const std::vector<float>& logits, SamplingOptions options) {
   constexpr int kDraws = 20000;
   std::map<TokenId, double> seen;
-  for (int i = 0; i < kDraws; ++i) seen[choose(logits, options, i)] += 1.0 / kDraws;
+  Sampler sampler;
+  for (int i = 0; i < kDraws; ++i) seen[sampler.choose(logits, options, i).id] += 1.0 / kDraws;
   return seen;
 }
 

@@ -73,7 +73,15 @@ TEST_P(SnapshotModelTest, CarriesSamplingAndPendingIds) {
   const Context context = two_cpus();
   GenerateOptions options;
   options.max_new_tokens = 30;
-  options.sampling = {.temperature = 0.9, .top_k = 50, .top_p = 0.95, .seed = 7};
+  options.sampling = {.temperature = 0.9,
+                      .top_k = 50,
+                      .top_p = 0.95,
+                      .seed = 7,
+                      .min_p = 0.01,
+                      .repeat_penalty = 1.2,
+                      .presence_penalty = 0.1,
+                      .frequency_penalty = 0.1,
+                      .repeat_last_n = 30};
   Session session(context, tiny_model(), placed("cpu"));
   const std::span<const TokenId> prompt = std::span(ids_).first(50);
   const std::vector<TokenId> whole = generate(session, session.open(), prompt, options).ids;
@@ -87,6 +95,7 @@ TEST_P(SnapshotModelTest, CarriesSamplingAndPendingIds) {
   Session other(context, tiny_model(), placed(GetParam()));
   const Snapshot snapshot = Snapshot::open(file_);
   ASSERT_EQ(snapshot.pending_ids().size(), 1u);
+  ASSERT_EQ(sampling_of(snapshot), options.sampling);
   options.sampling = sampling_of(snapshot);
   options.max_new_tokens = 18;
   const SequenceId loaded = load_sequence(other, snapshot);
@@ -105,7 +114,7 @@ TEST_P(SnapshotModelTest, RefusesIdsOutsideTheVocabularyAndSamplingWithoutMeanin
   EXPECT_FALSE(std::filesystem::exists(file_));
   // What save_sequence does not write, somebody else's program may.
   save_snapshot(file_, session.state(), sequence, session.model().fingerprint(), wrong,
-                SnapshotSampling{.temperature = -1, .top_k = 0, .top_p = 1, .seed = 0});
+                SamplingOptions{.temperature = -1, .top_k = 0, .top_p = 1, .seed = 0});
   const std::vector<StateUsage> usage = session.state().usage();
   const auto refused = [](auto&& action) {
     try {

@@ -50,6 +50,20 @@ class VerifyTest : public testing::TestWithParam<std::string> {
     return tokens;
   }
 
+  /// What follows the prompt and text_[0], one token at a time.
+  std::vector<TokenId> sampled(const SamplingOptions& sampling, int tokens) {
+    const SequenceId sequence = session_.fork(prompted_);
+    std::vector<TokenId> history(ids_.begin(), ids_.begin() + kPrompt);
+    history.push_back(text_[0]);
+    Sampler sampler;
+    for (int i = 0; i < tokens; ++i) {
+      const std::vector<float> logits = session_.feed(sequence, {&history.back(), 1}, Outputs::last);
+      history.push_back(sampler.choose(logits, sampling, std::ssize(history), history).id);
+    }
+    session_.close(sequence);
+    return {history.end() - tokens, history.end()};
+  }
+
   void expect_as_decoded(const Verified& result, SequenceId sequence, std::int64_t right,
                          const std::string& what) {
     EXPECT_EQ(result.accepted, right) << what;
@@ -97,30 +111,53 @@ TEST_P(VerifyTest, DraftsOfSeveralSequencesGoTogether) {
   }
 }
 
-TEST_P(VerifyTest, ASampledTextIsTheSameWithDrafts) {
-  const SamplingOptions sampling{.temperature = 0.9, .top_k = 50, .top_p = 0.95, .seed = 3};
-  const SequenceId plain = session_.fork(prompted_);
-  TokenId last = text_[0];
-  std::vector<TokenId> expected;
-  for (int i = 0; i < 30; ++i) {
-    const std::vector<float> logits = session_.feed(plain, {&last, 1}, Outputs::last);
-    expected.push_back(last = choose(logits, sampling, session_.state().tokens(plain)));
+constexpr SamplingOptions kPlain{.temperature = 0.9, .top_k = 50, .top_p = 0.95, .seed = 3};
+constexpr SamplingOptions kPenalised{.temperature = 0.9,
+                                     .top_k = 0,
+                                     .top_p = 0.95,
+                                     .seed = 4,
+                                     .min_p = 0.01,
+                                     .repeat_penalty = 1.3,
+                                     .presence_penalty = 0.1,
+                                     .frequency_penalty = 0.2,
+                                     .repeat_last_n = 20};
+
+TEST_P(VerifyTest, ASampledTextIsTheSameWithDraftsInABatch) {
+  constexpr int kTokens = 30;
+  const SamplingOptions samplings[] = {kPlain, kPenalised};
+  std::vector<std::vector<TokenId>> expected, found(std::size(samplings));
+  std::vector<SequenceId> drafted;
+  for (const SamplingOptions& sampling : samplings) {
+    expected.push_back(sampled(sampling, kTokens));
+    drafted.push_back(session_.fork(prompted_));
   }
-  const SequenceId drafted = session_.fork(prompted_);
-  std::vector<TokenId> found;
-  last = text_[0];
-  while (found.size() < expected.size()) {
-    // Guesses that are right at first and wrong at a changing place.
-    std::vector<TokenId> guess(expected.begin() + std::ssize(found),
-                               expected.begin() + std::min(std::ssize(expected), std::ssize(found) + 5));
-    const std::size_t wrong = found.size() % 6;
-    if (wrong < guess.size()) guess[wrong] = (guess[wrong] + 1) % 512;
-    const Verified result = verify(session_, {drafted, last, guess}, sampling);
-    found.insert(found.end(), guess.begin(), guess.begin() + result.accepted);
-    found.push_back(last = result.next);
+  EXPECT_NE(expected[0], expected[1]);
+  while (std::min(found[0].size(), found[1].size()) < kTokens) {
+    std::vector<std::vector<TokenId>> guesses;
+    std::vector<Draft> drafts;
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      // Guesses that are right at first and wrong at a changing place.
+      const auto begin = std::min(std::ssize(expected[i]), std::ssize(found[i]));
+      std::vector<TokenId>& guess =
+          guesses.emplace_back(expected[i].begin() + begin,
+                               expected[i].begin() + std::min(std::ssize(expected[i]),
+                                                              begin + 3 + static_cast<std::ptrdiff_t>(i)));
+      const std::size_t wrong = found[i].size() % 6;
+      if (wrong < guess.size()) guess[wrong] = (guess[wrong] + 1) % 512;
+    }
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      drafts.push_back({drafted[i], found[i].empty() ? text_[0] : found[i].back(), guesses[i], samplings[i]});
+    }
+    const std::vector<Verified> results = verify(session_, drafts);
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      found[i].insert(found[i].end(), guesses[i].begin(), guesses[i].begin() + results[i].accepted);
+      found[i].push_back(results[i].next);
+    }
   }
-  found.resize(expected.size());
-  EXPECT_EQ(found, expected);
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    found[i].resize(kTokens);
+    EXPECT_EQ(found[i], expected[i]) << "sampling " << i;
+  }
 }
 
 TEST_P(VerifyTest, ADroppedDraftIsForgotten) {
@@ -150,7 +187,7 @@ TEST_P(VerifyTest, NothingHappensWhenADraftIsRefused) {
   });
   const SamplingOptions cold{.temperature = -1};
   expect_error(ErrorCode::invalid_argument, "temperature", [&] {
-    verify(session_, {sequence, 1, fine}, cold);
+    verify(session_, {sequence, 1, fine, cold});
   });
   EXPECT_EQ(session_.state().tokens(sequence), static_cast<std::int64_t>(kPrompt));
   EXPECT_TRUE(all_layers(session_.state(), sequence) == before);

@@ -98,7 +98,15 @@ class SnapshotTest : public StateTest {
     return {.residency = Residency::per_layer, .home = std::move(home)};
   }
 
-  static constexpr SnapshotSampling kSampling{.temperature = 0.8, .top_k = 40, .top_p = 0.95, .seed = 7};
+  static constexpr SamplingOptions kSampling{.temperature = 0.8,
+                                             .top_k = 40,
+                                             .top_p = 0.95,
+                                             .seed = 7,
+                                             .min_p = 0.05,
+                                             .repeat_penalty = 1.1,
+                                             .presence_penalty = 0.2,
+                                             .frequency_penalty = 0.3,
+                                             .repeat_last_n = 32};
 
  private:
   std::filesystem::path folder_;

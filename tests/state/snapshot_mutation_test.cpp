@@ -90,7 +90,7 @@ class Mutation {
   }
   /// A layout, the head order or the model.
   void change_text() {
-    const std::size_t end = layer_entry(bytes_, 0), at = 152 + below(end - 152);
+    const std::size_t end = layer_entry(bytes_, 0), at = 192 + below(end - 192);
     bytes_[at] = static_cast<char>(bytes_[at] ^ static_cast<char>(1 + below(255)));
     reseal_what_can_be();
   }
