@@ -15,42 +15,41 @@
 namespace tandem {
 namespace {
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-enum class Shape { normal, peaked, heavy, equal, few_values, narrow, infinite, all_lowest, zeros };
-constexpr Shape kShapes[] = {Shape::normal,   Shape::peaked,     Shape::heavy,
-                             Shape::equal,    Shape::few_values, Shape::narrow,
-                             Shape::infinite, Shape::all_lowest, Shape::zeros};
+enum class Kind { normal, peaked, heavy, equal, few_values, narrow, infinite, all_lowest, zeros };
+constexpr Kind kKinds[] = {Kind::normal, Kind::peaked,   Kind::heavy,      Kind::equal, Kind::few_values,
+                           Kind::narrow, Kind::infinite, Kind::all_lowest, Kind::zeros};
 
-float logit(Shape shape, const CounterRandom& random, std::uint64_t i) {
+float logit(Kind kind, const CounterRandom& random, std::uint64_t i) {
   const double normal = random.normal(i), uniform = random.uniform(i);
-  switch (shape) {
-    case Shape::normal:
+  switch (kind) {
+    case Kind::normal:
       return static_cast<float>(3 * normal);
-    case Shape::peaked:
+    case Kind::peaked:
       return static_cast<float>(2 * normal + (i % 97 == 5 ? 15 : 0));
-    case Shape::heavy:
+    case Kind::heavy:
       return static_cast<float>(1 / (uniform + 1e-6));
-    case Shape::equal:
+    case Kind::equal:
       return 1.25f;
-    case Shape::few_values:
+    case Kind::few_values:
       return static_cast<float>(random.bits(i) % 4);
-    case Shape::narrow:
+    case Kind::narrow:
       return static_cast<float>(7 + 1e-5 * uniform);
-    case Shape::infinite:
-      return i % 5 == 1 ? kInf : i % 5 == 2 ? -kInf : static_cast<float>(normal);
-    case Shape::all_lowest:
-      return -kInf;
-    case Shape::zeros:
+    case Kind::infinite:
+      return i % 5 == 1 ? kInfinity : i % 5 == 2 ? -kInfinity : static_cast<float>(normal);
+    case Kind::all_lowest:
+      return -kInfinity;
+    case Kind::zeros:
       return i % 3 == 0 ? -0.0f : i % 3 == 1 ? 0.0f : -1.0f;
   }
   return 0;
 }
 
-std::vector<float> logits_of(Shape shape, std::size_t size, std::uint64_t seed) {
+std::vector<float> logits_of(Kind kind, std::size_t size, std::uint64_t seed) {
   const CounterRandom random("logits", seed);
   std::vector<float> logits(size);
-  for (std::size_t i = 0; i < size; ++i) logits[i] = logit(shape, random, i);
+  for (std::size_t i = 0; i < size; ++i) logits[i] = logit(kind, random, i);
   return logits;
 }
 
@@ -82,8 +81,8 @@ TEST(SamplerDefinition, EveryChoiceHasItsTokenAndItsProbability) {
   std::uint64_t seed = 0;
   int draws = 0, cut = 0;
   for (const std::size_t size : sizes) {
-    for (const Shape shape : kShapes) {
-      const std::vector<float> logits = logits_of(shape, size, seed);
+    for (const Kind kind : kKinds) {
+      const std::vector<float> logits = logits_of(kind, size, seed);
       for (int i = 0; i < (size > 1000 ? 12 : 60); ++i) {
         const SamplingOptions options = options_of(++seed);
         validate(options);
@@ -107,8 +106,8 @@ TEST(SamplerDefinition, EveryChoiceHasItsTokenAndItsProbability) {
 
 TEST(SamplerDefinition, AWholeVocabulary) {
   Sampler sampler;
-  for (const Shape shape : {Shape::normal, Shape::equal, Shape::peaked}) {
-    const std::vector<float> logits = logits_of(shape, 248320, 1);
+  for (const Kind kind : {Kind::normal, Kind::equal, Kind::peaked}) {
+    const std::vector<float> logits = logits_of(kind, 248320, 1);
     for (const auto& [top_k, top_p] : {std::pair{0, 0.95}, {50, 1.0}, {5000, 0.9}}) {
       const SamplingOptions options{.temperature = 0.8, .top_k = top_k, .top_p = top_p, .seed = 4};
       const Choice expected = choose_by_definition(logits, options, 17),
@@ -120,7 +119,7 @@ TEST(SamplerDefinition, AWholeVocabulary) {
 }
 
 TEST(SamplerDefinition, ProbabilitiesAreThoseOfTheSoftmax) {
-  const std::vector<float> logits = logits_of(Shape::normal, 50, 2);
+  const std::vector<float> logits = logits_of(Kind::normal, 50, 2);
   double sum = 0;
   for (float x : logits) sum += std::exp(static_cast<double>(x));
   Sampler sampler;
@@ -133,8 +132,8 @@ TEST(SamplerDefinition, ProbabilitiesAreThoseOfTheSoftmax) {
 }
 
 TEST(SamplerDefinition, EveryVariantOfThePassesHasTheSameBits) {
-  for (const Shape shape : kShapes) {
-    const std::vector<float> x = logits_of(shape, 3 * kSamplerBlock + 11, 5);
+  for (const Kind kind : kKinds) {
+    const std::vector<float> x = logits_of(kind, 3 * kSamplerBlock + 11, 5);
     const float top = *std::max_element(x.begin(), x.end());
     for (const SamplerKernels& set : usable_sampler_kernels()) {
       const std::size_t blocks = sampler_blocks(x.size());
@@ -174,7 +173,7 @@ double milliseconds(Work work) {
 
 /// A sort of this vocabulary takes about 500 times as long as a pass over it.
 TEST(SamplerDefinition, TakesAFewPassesOverTheLogits) {
-  const std::vector<float> logits = logits_of(Shape::peaked, 248320, 3);
+  const std::vector<float> logits = logits_of(Kind::peaked, 248320, 3);
   double sum = 0;
   const double pass = milliseconds([&] {
     for (float x : logits) sum += static_cast<double>(x);
