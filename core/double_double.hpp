@@ -64,7 +64,8 @@ constexpr DoubleDouble operator/(const DoubleDouble& a, const DoubleDouble& b) {
 }
 
 /// The nearest float: `high` alone could lie on the middle between two floats and hide on which side `low`
-/// is. REQUIRES: the result is a normal float or 0.
+/// is. REQUIRES: |x| is below
+/// the largest float.
 constexpr float round_to_float(const DoubleDouble& x) {
   const auto nearest = static_cast<float>(x.high);
   const double rest = x.high - static_cast<double>(nearest);  // exact

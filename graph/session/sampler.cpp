@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "core/error.hpp"
+#include "core/float_environment.hpp"
 #include "core/numerics.hpp"
+#include "core/numerics64.hpp"
 #include "core/random.hpp"
 
 namespace tandem {
@@ -65,18 +67,21 @@ void validate(const SamplingOptions& options) {
 }
 
 double log_sum_exp(std::span<const float> logits) {
+  const FloatEnvironment environment;
   const double highest = *std::max_element(logits.begin(), logits.end());
   double sum = 0;
-  for (float logit : logits) sum += std::exp(static_cast<double>(logit) - highest);
-  return std::log(sum) + highest;
+  for (float logit : logits) sum += exp64(static_cast<double>(logit) - highest);
+  return log64(sum) + highest;
 }
 
 TokenId choose_greedily(std::span<const float> logits) {
+  const FloatEnvironment environment;
   require_numbers(logits);
   return static_cast<TokenId>(std::max_element(logits.begin(), logits.end()) - logits.begin());
 }
 
 TokenId choose(std::span<const float> logits, const SamplingOptions& options, std::int64_t position) {
+  const FloatEnvironment environment;
   const auto temperature = static_cast<float>(options.temperature);
   if (temperature == 0) return choose_greedily(logits);
   require_numbers(logits);

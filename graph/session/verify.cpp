@@ -1,6 +1,7 @@
 #include "graph/session/verify.hpp"
 
 #include "core/error.hpp"
+#include "core/float_environment.hpp"
 
 namespace tandem {
 namespace {
@@ -35,6 +36,7 @@ void require_versions(const Session& session, const Draft& draft) {
 
 std::vector<Verified> verify(Session& session, std::span<const Draft> drafts,
                              const SamplingOptions& sampling) {
+  const FloatEnvironment environment;
   validate(sampling);
   std::vector<std::vector<TokenId>> tokens;
   std::vector<SequenceTokens> batch;

@@ -19,6 +19,7 @@ import fault_options
 import inspect_command
 import model_forms
 import observe_command
+import other_machines
 import plan_command
 import program
 import quantize_command
@@ -29,7 +30,7 @@ import synth_command
 import tap
 
 MODULES = (run_command, model_forms, score_command, inspect_command, plan_command, check_command, synth_command, quantize_command, state_command,
-           observe_command, fallback_command, bench_command, endings, fault_options, bad_options, bad_text, bad_config,
+           observe_command, other_machines, fallback_command, bench_command, endings, fault_options, bad_options, bad_text, bad_config,
            bad_weights)
 
 
