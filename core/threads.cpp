@@ -6,6 +6,7 @@
 #include <tbb/task_arena.h>
 
 #include "core/error.hpp"
+#include "core/float_environment.hpp"
 
 namespace tandem {
 namespace {
@@ -47,8 +48,12 @@ void Threads::run(std::int64_t n, std::int64_t grain,
                   const std::function<void(std::int64_t, std::int64_t)>& body) {
   using Range = tbb::blocked_range<std::int64_t>;
   const Range range(0, n, static_cast<std::size_t>(grain < 1 ? 1 : grain));
-  arena_->arena.execute(
-      [&] { tbb::parallel_for(range, [&](const Range& part) { body(part.begin(), part.end()); }); });
+  arena_->arena.execute([&] {
+    tbb::parallel_for(range, [&](const Range& part) {
+      const FloatEnvironment environment;
+      body(part.begin(), part.end());
+    });
+  });
 }
 
 }  // namespace tandem

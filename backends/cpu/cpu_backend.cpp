@@ -7,6 +7,7 @@
 #include "backends/cpu/isa.hpp"
 #include "backends/cpu/units.hpp"
 #include "core/error.hpp"
+#include "core/float_environment.hpp"
 #include "core/host_memory.hpp"
 #include "core/threads.hpp"
 
@@ -58,6 +59,7 @@ class CpuBackend final : public Backend {
   ResidentTensor load(const HostTensor& weight) override { return {weight.view, weight.owner, 0}; }
   ResidentTensor generate(const RandomTensor& weight) override {
     constexpr std::int64_t kGrain = 1 << 14;
+    const FloatEnvironment environment;
     const HostTensor made = make_host_tensor(info_.name, weight, [&](std::int64_t n, const auto& body) {
       threads_.parallel_for(n, kGrain, body);
     });
@@ -65,6 +67,7 @@ class CpuBackend final : public Backend {
   }
 
   std::string_view submit(const Op& op) override {
+    const FloatEnvironment environment;
     validate(op, DType::f32);
     const cpu::Units units = cpu::units_of(op);
     std::visit(

@@ -7,6 +7,7 @@
 #include "core/error.hpp"
 #include "core/host_memory.hpp"
 #include "core/numerics.hpp"
+#include "core/numerics64.hpp"
 
 namespace tandem {
 namespace {
@@ -23,10 +24,10 @@ std::shared_ptr<void> make_room(std::int64_t bytes) {
 
 /// log(decay), as a bf16 if the decay was made from one.
 float log_of_decay(double decay) {
-  const auto exact = static_cast<float>(std::log(decay));
+  const auto exact = static_cast<float>(log64(decay));
   const float short_form = num::widen(round_to_bf16(exact));
   const double tolerance = decay * 0x2p-23;
-  return std::abs(std::exp(static_cast<double>(short_form)) - decay) <= tolerance ? short_form : exact;
+  return std::abs(exp64(static_cast<double>(short_form)) - decay) <= tolerance ? short_form : exact;
 }
 
 void serially(std::int64_t n, const std::function<void(std::int64_t, std::int64_t)>& body) { body(0, n); }

@@ -1,5 +1,6 @@
 #include "graph/model/model.hpp"
 
+#include "core/float_environment.hpp"
 #include "graph/model/convert.hpp"
 #include "graph/model/fingerprint.hpp"
 #include "graph/model/model_files.hpp"
@@ -8,6 +9,7 @@ namespace tandem {
 
 Model::Model(ModelConfig config, Graph graph, const WeightSource& source, const WeightProgress& progress)
     : config_(std::move(config)), graph_(std::move(graph)) {
+  const FloatEnvironment environment;
   WeightConverter converter;
   if (progress) converter.watch([&] { progress(weights_.size(), graph_.weights().size()); });
   for (const Weight& weight : graph_.weights()) {
@@ -24,6 +26,7 @@ Model::Model(ModelConfig config, Graph graph, const WeightSource& source, const 
 
 std::shared_ptr<const Model> Model::open(const std::filesystem::path& directory, const Gears& gears,
                                          const WeightProgress& progress) {
+  const FloatEnvironment environment;
   const ModelFiles files(directory);
   const auto source = [&](const Weight& weight) { return files.data(weight); };
   return std::make_shared<const Model>(files.config(), files.graph(gears), source, progress);

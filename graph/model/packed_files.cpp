@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "core/error.hpp"
+#include "core/float_environment.hpp"
 #include "core/io/checkpoint_writer.hpp"
 #include "core/io/mapped_file.hpp"
 #include "core/io/new_directory.hpp"
@@ -130,6 +131,7 @@ PackSource pack_source(const SyntheticSpec& spec, const Gears& gears) {
 std::vector<PackedGroup> write_packed_model(const PackSource& source, const Gears& gears,
                                             const fs::path& directory, Threads& threads,
                                             const PackOptions& options) {
+  const FloatEnvironment environment;
   Packer packer(source, threads);
   std::vector<NewTensor> tensors;
   std::int64_t total = 0, done = 0;

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/error.hpp"
+#include "core/float_environment.hpp"
 #include "core/io/geometries.hpp"
 
 namespace tandem {
@@ -147,6 +148,7 @@ WeightData synthetic_data(const SyntheticSpec& spec, const ModelConfig& config, 
 }
 
 std::shared_ptr<const Model> make_synthetic_model(const SyntheticSpec& spec, const Gears& gears) {
+  const FloatEnvironment environment;
   ModelConfig config = synthetic_config(spec);
   Graph graph = build_model_graph(config, synthetic_gears(spec, gears));
   const auto source = [&](const Weight& weight) { return synthetic_data(spec, config, weight); };

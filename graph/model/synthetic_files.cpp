@@ -1,6 +1,7 @@
 #include "graph/model/synthetic_files.hpp"
 
 #include "core/error.hpp"
+#include "core/float_environment.hpp"
 #include "core/io/checkpoint_writer.hpp"
 #include "core/io/new_directory.hpp"
 #include "graph/model/qwen35.hpp"
@@ -25,6 +26,7 @@ NewTensor to_file(const Weight& weight, const RandomTensor& values, Threads& thr
 
 std::int64_t write_synthetic_model(const SyntheticSpec& spec, const std::filesystem::path& directory,
                                    Threads& threads, const SyntheticFilesOptions& options) {
+  const FloatEnvironment environment;
   const ModelConfig config = synthetic_config(spec);
   const Graph graph = build_model_graph(config);
   std::vector<NewTensor> tensors;

@@ -128,16 +128,29 @@ void Executor::upload_real(int backend, void* to, std::span<const double> values
 }
 
 void Executor::make_rope(std::int64_t context_tokens) {
-  const std::int64_t pairs = model_.graph().rotary_pairs();
-  const std::int64_t elements = checked_mul(context_tokens, pairs, "rotary table");
-  const RopeTable table = make_rope_table(context_tokens, pairs, model_.config().rope_theta);
+  const std::int64_t elements = checked_mul(context_tokens, model_.graph().rotary_pairs(), "rotary table");
   rope_positions_ = context_tokens;
+  for (Backend* backend : backends_) {
+    const std::size_t bytes = static_cast<std::size_t>(elements) * size_of(backend->info().real);
+    rope_cos_.push_back(backend->allocate(bytes));
+    rope_sin_.push_back(backend->allocate(bytes));
+  }
+  upload_rope<float>(DType::f32);
+  upload_rope<double>(DType::f64);
+}
+
+/// To all backends that compute in this type.
+template <class Real>
+void Executor::upload_rope(DType real) const {
+  RopeTable<Real> table;
   for (std::size_t b = 0; b < backends_.size(); ++b) {
-    const std::size_t bytes = static_cast<std::size_t>(elements) * size_of(backends_[b]->info().real);
-    rope_cos_.push_back(backends_[b]->allocate(bytes));
-    rope_sin_.push_back(backends_[b]->allocate(bytes));
-    upload_real(static_cast<int>(b), rope_cos_[b].data(), table.cos);
-    upload_real(static_cast<int>(b), rope_sin_[b].data(), table.sin);
+    if (backends_[b]->info().real != real) continue;
+    if (table.cos.empty())
+      table =
+          make_rope_table<Real>(rope_positions_, model_.graph().rotary_pairs(), model_.config().rope_theta);
+    const std::size_t bytes = table.cos.size() * sizeof(Real);
+    upload(static_cast<int>(b), rope_cos_[b].data(), table.cos.data(), bytes);
+    upload(static_cast<int>(b), rope_sin_[b].data(), table.sin.data(), bytes);
   }
 }
 

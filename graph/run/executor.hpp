@@ -100,6 +100,8 @@ class Executor {
   void download(int backend, void* to, const void* from, std::size_t bytes) const;
   void require_arrived(const Crossing& crossing, const Tensor& from, const Tensor& to) const;
   void make_rope(std::int64_t context_tokens);
+  template <class Real>
+  void upload_rope(DType real) const;
   std::vector<ValueId> may_cross() const;
   void make_staging();
   void cross(const Crossing& crossing, const Batch& batch);

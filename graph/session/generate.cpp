@@ -1,10 +1,11 @@
 #include "graph/session/generate.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "core/error.hpp"
+#include "core/float_environment.hpp"
+#include "core/numerics64.hpp"
 #include "core/stopwatch.hpp"
 
 namespace tandem {
@@ -72,6 +73,7 @@ std::string_view name(StopReason reason) {
 
 Generated generate(Session& session, SequenceId sequence, std::span<const TokenId> prompt,
                    const GenerateOptions& options) {
+  const FloatEnvironment environment;
   validate(options.sampling);
   check_prompt(session, sequence, prompt);
   std::vector<TokenId> history = history_of(session, sequence, prompt, options.sampling);
@@ -112,12 +114,17 @@ Generated generate(Session& session, SequenceId sequence, std::span<const TokenI
 }
 
 double Score::mean() const {
+  const FloatEnvironment environment;
   return std::accumulate(nll.begin(), nll.end(), 0.0) / static_cast<double>(nll.size());
 }
-double Score::perplexity() const { return std::exp(mean()); }
+double Score::perplexity() const {
+  const FloatEnvironment environment;
+  return exp64(mean());
+}
 
 Score score(Session& session, std::span<const TokenId> ids, const std::function<void(std::int64_t)>& progress,
             const std::function<bool()>& interrupted) {
+  const FloatEnvironment environment;
   if (ids.size() < 2)
     fail(ErrorCode::invalid_argument, "score: expected at least two tokens, got {}", ids.size());
   const ScopedSequence sequence(session);

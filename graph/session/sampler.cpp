@@ -7,6 +7,9 @@
 #include <limits>
 
 #include "core/error.hpp"
+#include "core/float_environment.hpp"
+#include "core/numerics.hpp"
+#include "core/numerics64.hpp"
 #include "core/random.hpp"
 #include "graph/session/sampler_kernels.hpp"
 
@@ -126,19 +129,22 @@ std::int64_t penalty_window(const SamplingOptions& options, std::int64_t tokens)
 }
 
 double log_sum_exp(std::span<const float> logits) {
+  const FloatEnvironment environment;
   const double highest = *std::max_element(logits.begin(), logits.end());
   double sum = 0;
-  for (float logit : logits) sum += std::exp(static_cast<double>(logit) - highest);
-  return std::log(sum) + highest;
+  for (float logit : logits) sum += exp64(static_cast<double>(logit) - highest);
+  return log64(sum) + highest;
 }
 
 TokenId choose_greedily(std::span<const float> logits) {
+  const FloatEnvironment environment;
   const float top = require_numbers(logits);
   return static_cast<TokenId>(std::find(logits.begin(), logits.end(), top) - logits.begin());
 }
 
 Choice Sampler::choose(std::span<const float> logits, const SamplingOptions& options, std::int64_t position,
                        std::span<const TokenId> history) {
+  const FloatEnvironment environment;
   if (logits.empty() || logits.size() > kMostLogits) {
     fail(ErrorCode::invalid_argument, "sampler: expected 1 to {} logits, got {}", kMostLogits, logits.size());
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.hpp"
+#include "core/float_environment.hpp"
 
 namespace tandem {
 namespace {
@@ -14,12 +15,19 @@ bool covers(const std::vector<bool>& held, const std::vector<bool>& needed) {
   return true;
 }
 
+/// For a member that is made before the constructor's body begins.
+SessionPlan plan_of(const Context& context, const Model& model, const SessionOptions& options) {
+  const FloatEnvironment environment;
+  return plan_session(context, model.config(), model.graph(), weight_sizes(model), options);
+}
+
 }  // namespace
 
 Session::Session(const Context& context, std::shared_ptr<const Model> model, const SessionOptions& options)
     : model_(std::move(model)),
-      planned_(plan_session(context, model_->config(), model_->graph(), weight_sizes(*model_), options)),
+      planned_(plan_of(context, *model_, options)),
       locks_(planned_.backends.size()) {
+  const FloatEnvironment environment;
   require_fit(planned_);
   const std::vector<Backend*>& backends = planned_.backends;
   state_ = std::make_unique<StateManager>(planned_.geometry, backends,
@@ -153,6 +161,7 @@ Session::Ready Session::lock_for(std::span<const SequenceTokens> batch) {
 /// Each turn but the last has lost a backend.
 std::vector<std::vector<float>> Session::step(std::span<const SequenceTokens> batch, const Probe& probe,
                                               const Accept& accept) {
+  const FloatEnvironment environment;
   for (;;) {
     try {
       return attempt(batch, probe, accept);
@@ -200,6 +209,7 @@ int Session::backend_index(std::string_view name) const { return backend_named(n
 
 MigrationReport Session::migrate(SequenceId sequence, const std::vector<int>& layers,
                                  std::string_view backend) {
+  const FloatEnvironment environment;
   const Exclusive exclusive = this->exclusive();
   MigrationReport report = tandem::migrate(*state_, {sequence, backend_index(backend), layers});
   misses_->note_migration(sequence, state_->tokens(sequence), report);
@@ -212,6 +222,7 @@ bool Session::holds(const Piece& piece, std::string_view backend) const {
 }
 
 void Session::load(const Piece& piece, std::string_view backend, const LoadWatch& watch) {
+  const FloatEnvironment environment;
   const Exclusive exclusive = this->exclusive();
   residents_->load(piece, backend_index(backend), watch);
 }

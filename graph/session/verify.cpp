@@ -1,6 +1,7 @@
 #include "graph/session/verify.hpp"
 
 #include "core/error.hpp"
+#include "core/float_environment.hpp"
 
 namespace tandem {
 namespace {
@@ -47,6 +48,7 @@ void require_versions(const Session& session, const Draft& draft) {
 }  // namespace
 
 std::vector<Verified> verify(Session& session, std::span<const Draft> drafts) {
+  const FloatEnvironment environment;
   std::vector<std::vector<TokenId>> tokens;
   std::vector<SequenceTokens> batch;
   std::vector<std::int64_t> positions;  // of the first token to choose

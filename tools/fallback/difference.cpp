@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 
+#include "core/numerics64.hpp"
 #include "graph/session/sampler.hpp"
 
 namespace tandem::tools {
@@ -15,7 +16,7 @@ double kl_of(std::span<const float> p, std::span<const float> q) {
   double kl = 0;
   for (std::size_t i = 0; i < p.size(); ++i) {
     const double log_p = p[i] - p_sum, log_q = q[i] - q_sum;
-    kl += std::exp(log_p) * (log_p - log_q);
+    kl += exp64(log_p) * (log_p - log_q);
   }
   return std::max(kl, 0.0);  // rounding can make it a little less
 }

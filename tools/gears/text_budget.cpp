@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/error.hpp"
+#include "core/numerics64.hpp"
 #include "graph/model/graph.hpp"
 #include "graph/session/sampler.hpp"
 #include "tools/fallback/difference.hpp"
@@ -94,7 +95,7 @@ TextResult TextBase::compare(Session& session, const std::string& gears,
     }
   };
   feed(session, ids_, {}, take, progress, interrupted);
-  result.perplexity = std::exp(Mean(nll).mean);
+  result.perplexity = exp64(Mean(nll).mean);
   const Mean mean(excess);
   result.excess_nll = mean.mean;
   result.excess_error = mean.error;

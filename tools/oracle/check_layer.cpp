@@ -103,8 +103,10 @@ class LayerCheck {
     std::vector<double> squares;
     for (std::int64_t h = 0; h < layer_.value_heads; ++h) {
       double sum = 0;
-      for (std::int64_t i = 0; i < matrix; ++i)
-        sum += std::pow(state[static_cast<std::size_t>(h * matrix + i)], 2);
+      for (std::int64_t i = 0; i < matrix; ++i) {
+        const double element = state[static_cast<std::size_t>(h * matrix + i)];
+        sum += element * element;
+      }
       squares.push_back(sum);
     }
     compare("f64.S." + when + ".heads", heads_of(state), tolerance);

@@ -4,6 +4,7 @@
 #include "core/error.hpp"
 #include "core/io/json.hpp"
 #include "core/io/mapped_file.hpp"
+#include "core/numerics64.hpp"
 #include "core/text/tokenizer.hpp"
 #include "graph/session/generate.hpp"
 #include "state/layer_state.hpp"
@@ -122,8 +123,8 @@ class ModelCheck {
       best.push_back(static_cast<std::int32_t>(highest - one.begin()));
       if (first + row + 1 == ids_.size()) return;
       double sum = 0;
-      for (double logit : one) sum += std::exp(logit - *highest);
-      nll.push_back(std::log(sum) + *highest - one[static_cast<std::size_t>(ids_[first + row + 1])]);
+      for (double logit : one) sum += exp64(logit - *highest);
+      nll.push_back(log64(sum) + *highest - one[static_cast<std::size_t>(ids_[first + row + 1])]);
     }
   }
 
