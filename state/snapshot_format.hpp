@@ -14,7 +14,7 @@ namespace tandem {
 
 /// The bytes of a snapshot file; state/README.md describes them one by one. Plain functions without state,
 /// safe to use from several threads.
-inline constexpr std::int32_t kSnapshotVersion = 1;
+inline constexpr std::int32_t kSnapshotVersion = 2;
 inline constexpr std::int64_t kSnapshotAlignment = 64;  ///< of the header's end and of each layer's data
 inline constexpr std::int64_t kChecksumBytes = 16;
 
@@ -35,6 +35,7 @@ struct SnapshotHeader {
   std::vector<TokenId> ids;  ///< those that the state has seen, contract.tokens of them, then those to be fed
                              ///< next
   std::optional<SnapshotSampling> sampling;
+  bool unsafe = false;  ///< it went on without its state once (unsafe_restart.hpp)
 };
 
 /// Where things are in the file. Follows from the header.

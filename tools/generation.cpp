@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "core/arithmetic.hpp"
 #include "core/io/mapped_file.hpp"
 #include "core/text/stream_decoder.hpp"
 #include "tools/observe/observed_session.hpp"
@@ -62,7 +63,8 @@ nlohmann::json to_json(const Continuation& what, const Session& session, const G
   nlohmann::json events = nlohmann::json::array();
   for (const ResidencyEvent& event : session.events()) events.push_back(tools::to_json(event));
   if (!what.model.synthetic) model["directory"] = what.model.path().string();
-  return {{"prompt_ids", what.prompt},
+  return {{"arithmetic_version", kArithmeticVersion},
+          {"prompt_ids", what.prompt},
           {"output_ids", result.ids},
           {"text", text},
           {"stop_reason", name(result.reason)},

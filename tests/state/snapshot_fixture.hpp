@@ -45,7 +45,7 @@ inline void seal_all(std::string& bytes) {
 /// Where the entry of a layer begins: after the numbers and five texts. The layout is written out here once
 /// more, so that a change of the format does not go unseen.
 inline std::size_t layer_entry(const std::string& bytes, std::size_t layer) {
-  std::size_t at = 152;
+  std::size_t at = 176;
   for (int text = 0; text < 5; ++text) at += 4 + number_at<std::uint32_t>(bytes, at);
   return at + 40 * layer;
 }
