@@ -68,6 +68,7 @@ std::string difference(const StateContract& expected, const StateContract& found
   comparison.field("conv_layout", expected.conv_layout, found.conv_layout);
   comparison.field("kv_layout", expected.kv_layout, found.kv_layout);
   comparison.field("head_order", expected.head_order, found.head_order);
+  comparison.field("arithmetic version", expected.arithmetic, found.arithmetic);
   comparison.field("model", expected.model, found.model);
   comparison.field("tokens", expected.tokens, found.tokens);
   comparison.field("number of checksums", expected.layers.size(), found.layers.size());

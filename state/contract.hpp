@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/arithmetic.hpp"
 #include "state/layer_state.hpp"
 
 namespace tandem {
@@ -18,8 +19,9 @@ struct StateContract {
   std::string conv_layout = "conv_kernel-1,conv_channels";  ///< oldest input first
   std::string kv_layout = "kv_heads,tokens,head_dim";       ///< keys after norm and rotation
   std::string head_order = "grouped";  ///< value heads h*R .. h*R + R-1 read key head h, R being their ratio
+  std::int32_t arithmetic = kArithmeticVersion;  ///< version of the definitions that made the state
   std::int64_t tokens = 0;
-  std::string model;             ///< fingerprint of the weights that made the state
+  std::string model;             ///< fingerprint of the model that made the state
   std::vector<Checksum> layers;  ///< of each layer's LayerState
 };
 

@@ -32,6 +32,8 @@ struct SequenceOptions {
   std::vector<int> home;  ///< of each layer: index of a backend of the manager
   /// It is to replace another one soon: may take the place that its backends have to spare for that.
   bool rebuild = false;
+  bool unsafe =
+      false;  ///< carries the mark of unsafe_restart from the start: it is restored from a marked one
 };
 
 /// A point that a sequence can return to.

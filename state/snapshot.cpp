@@ -43,8 +43,10 @@ void save_snapshot(const std::filesystem::path& path, const StateManager& manage
                    std::string_view model, std::span<const TokenId> ids,
                    const std::optional<SamplingOptions>& sampling,
                    const std::function<void()>& before_rename) {
-  const SnapshotHeader header{
-      .contract = make_contract(manager, id, model), .ids = {ids.begin(), ids.end()}, .sampling = sampling};
+  const SnapshotHeader header{.contract = make_contract(manager, id, model),
+                              .ids = {ids.begin(), ids.end()},
+                              .sampling = sampling,
+                              .unsafe = manager.unsafe(id)};
   const SnapshotLayout layout = layout_of(header);
   SummedFile file(path);
   file.write(encode(header));
@@ -96,6 +98,12 @@ void Snapshot::verify_data() const {
 
 void require_fit(const StateManager& manager, const Snapshot& snapshot, std::string_view model) {
   const StateContract& found = snapshot.contract();
+  if (found.arithmetic != kArithmeticVersion) {
+    fail(
+        ErrorCode::mismatch,
+        "{} was computed with arithmetic version {}, this program has version {}: rebuild it from the tokens",
+        snapshot.where(), found.arithmetic, kArithmeticVersion);
+  }
   if (found.geometry.real != manager.geometry().real) {
     fail(ErrorCode::mismatch, "{} holds {} state, the backends here compute in {}: load it where they use {}",
          snapshot.where(), name(found.geometry.real), name(manager.geometry().real),
@@ -117,7 +125,9 @@ SequenceId import_snapshot(StateManager& manager, const SequenceOptions& options
   for (std::size_t i = 0; i < contract.layers.size(); ++i) {
     layers.push_back(snapshot.layer(static_cast<int>(i)));
   }
-  return import_state(manager, options, contract.tokens, layers);
+  SequenceOptions marked = options;
+  marked.unsafe = options.unsafe || snapshot.unsafe();
+  return import_state(manager, marked, contract.tokens, layers);
 }
 
 }  // namespace tandem

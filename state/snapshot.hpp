@@ -15,10 +15,10 @@
 namespace tandem {
 
 /// Writes the newest version of a sequence to a file, which appears whole or not at all. An open step is not
-/// seen, and nothing changes. Each layer is downloaded twice, for its checksum and for the file, so that one
-/// layer is in host memory at a time.
+/// seen, and nothing changes. A mark of unsafe_restart goes into the file. Each layer is downloaded twice,
+/// for its checksum and for the file, so that one layer is in host memory at a time.
 ///
-/// `model` is the fingerprint of the weights. `ids` are the tokens that the state has seen, from the first,
+/// `model` is the fingerprint of the model. `ids` are the tokens that the state has seen, from the first,
 /// and after them any that are to be fed next (the last chosen one, usually: it was not fed back yet). Who
 /// calls answers for them: a state cannot tell which tokens made it.
 ///
@@ -43,6 +43,8 @@ class Snapshot {
   /// Those that the state has not seen yet.
   std::span<const TokenId> pending_ids() const;
   const std::optional<SamplingOptions>& sampling() const { return header_.sampling; }
+  /// Whether the sequence carried the mark of unsafe_restart: its state is WRONG on purpose.
+  bool unsafe() const { return header_.unsafe; }
   const SnapshotLayout& layout() const { return layout_; }
   /// Of one layer: its parts in the order of LayerState, one after the other. Aligned to 64 bytes; valid as
   /// long as this object or a copy of it lives. REQUIRES: there is such a layer.
@@ -60,11 +62,12 @@ class Snapshot {
   SnapshotLayout layout_;
 };
 
-/// Throws Error(mismatch) unless the snapshot is of the manager's element type, geometry, layouts and of the
-/// model with this fingerprint; the message names the field and both values.
+/// Throws Error(mismatch) unless the snapshot is of this arithmetic version, of the manager's element type,
+/// geometry and layouts, and of the model with this fingerprint; the message names the field and both values.
 void require_fit(const StateManager& manager, const Snapshot& snapshot, std::string_view model);
 
-/// Opens a sequence with the tokens and the state of a snapshot, its layers where `options` says. Throws as
+/// Opens a sequence with the tokens and the state of a snapshot, its layers where `options` says,
+/// marked when the snapshot is. Throws as
 /// require_fit, then as import_state.
 SequenceId import_snapshot(StateManager& manager, const SequenceOptions& options, const Snapshot& snapshot,
                            std::string_view model);

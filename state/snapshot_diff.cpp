@@ -69,6 +69,7 @@ LayerDifference compare_kv(const StateGeometry& geometry, std::size_t a_tokens, 
 /// A contract of what the bytes mean alone.
 StateContract meaning_of(const Snapshot& snapshot) {
   StateContract contract = snapshot.contract();
+  contract.arithmetic = kArithmeticVersion;  // other values, in the same places
   contract.tokens = 0;
   contract.model.clear();
   contract.layers.clear();
@@ -105,7 +106,8 @@ bool LayerDifference::any() const {
 }
 
 bool SnapshotDifference::any() const {
-  return !contract.empty() || first_id || sampling || std::ranges::any_of(layers, &LayerDifference::any);
+  return !contract.empty() || first_id || sampling || unsafe ||
+         std::ranges::any_of(layers, &LayerDifference::any);
 }
 
 SnapshotDifference compare(const Snapshot& a, const Snapshot& b) {
@@ -116,6 +118,7 @@ SnapshotDifference compare(const Snapshot& a, const Snapshot& b) {
   result.contract = difference(without_checksums(a.contract()), without_checksums(b.contract()));
   result.first_id = first_different_id(a.ids(), b.ids());
   result.sampling = a.sampling() != b.sampling();
+  result.unsafe = a.unsafe() != b.unsafe();
   const StateGeometry& geometry = a.contract().geometry;
   const auto a_tokens = static_cast<std::size_t>(a.contract().tokens);
   const auto b_tokens = static_cast<std::size_t>(b.contract().tokens);

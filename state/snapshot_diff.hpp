@@ -39,6 +39,7 @@ struct SnapshotDifference {
   std::string contract;  ///< the first field that differs, checksums aside; empty if none does
   std::optional<std::int64_t> first_id;  ///< index of the first id that differs or that one of them lacks
   bool sampling = false;                 ///< whether the samplings differ
+  bool unsafe = false;                   ///< whether one carries the mark of unsafe_restart, and one does not
   std::vector<LayerDifference> layers;   ///< all of them
 
   bool any() const;

@@ -15,7 +15,8 @@ constexpr std::size_t kSizesEnd = 32;      ///< magic, version, reserved, header
 constexpr std::int64_t kNumbersEnd = 192;  ///< from there on the header's length depends on its contents
 constexpr std::int64_t kLayerEntryBytes = 40;
 constexpr std::size_t kLongestText = 255;
-constexpr std::uint32_t kHasSampling = 1;  ///< the only flag
+constexpr std::uint32_t kHasSampling = 1;  ///< a flag
+constexpr std::uint32_t kUnsafe = 2;       ///< another one
 /// Written where there is no sampling: zeros.
 constexpr SamplingOptions kNoSampling{.temperature = 0,
                                       .top_k = 0,
@@ -88,7 +89,7 @@ void write_numbers(const SnapshotHeader& header, const SnapshotLayout& layout, H
   out.number(layout.header_bytes);
   out.number(layout.file_bytes);
   out.number(static_cast<std::uint32_t>(size_of(geometry.real)));
-  out.number(header.sampling ? kHasSampling : 0);
+  out.number((header.sampling ? kHasSampling : 0) | (header.unsafe ? kUnsafe : 0));
   const RecurrentDims recurrent = recurrent_dims(geometry);
   for (const std::int64_t size : {recurrent.value_heads, recurrent.key_dim, recurrent.value_dim,
                                   recurrent.conv_channels, recurrent.conv_kernel}) {
@@ -109,7 +110,7 @@ void write_numbers(const SnapshotHeader& header, const SnapshotLayout& layout, H
   out.number(sampling.frequency_penalty);
   out.number(sampling.repeat_last_n);
   out.number(static_cast<std::uint32_t>(geometry.layers.size()));
-  out.number(std::uint32_t{0});
+  out.number(header.contract.arithmetic);
 }
 
 /// Magic, version and both lengths, which every version has in the same place.
@@ -125,8 +126,9 @@ void require_whole(std::span<const std::byte> file, std::string_view where) {
   }
   HeaderReader in(file.first(kSizesEnd).subspan(kMagic.size()), where);
   if (const auto version = in.number<std::int32_t>("version"); version != kSnapshotVersion) {
-    fail(ErrorCode::unsupported, "{}: format version {}, this program reads version {}", where, version,
-         kSnapshotVersion);
+    fail(ErrorCode::unsupported,
+         "{}: format version {}, this program reads version {}: save it again from the tokens", where,
+         version, kSnapshotVersion);
   }
   in.number<std::uint32_t>("reserved");
   const auto header = in.number<std::uint64_t>("header bytes"),
@@ -207,14 +209,16 @@ SnapshotHeader read_fields(HeaderReader& in, std::string_view where, SnapshotLay
   StateContract& contract = header.contract;
   contract.geometry.real = read_real(in, where);
   const auto flags = in.number<std::uint32_t>("flags");
-  if ((flags & ~kHasSampling) != 0) fail(ErrorCode::corrupt, "{}: header: unknown flags {}", where, flags);
+  if ((flags & ~(kHasSampling | kUnsafe)) != 0)
+    fail(ErrorCode::corrupt, "{}: header: unknown flags {}", where, flags);
   read_dims(in, contract.geometry);
   contract.tokens = in.number<std::int64_t>("tokens");
   const auto ids = in.number<std::uint64_t>("number of ids");
   const SamplingOptions sampling = read_sampling(in);
-  if (flags == kHasSampling) header.sampling = sampling;
+  if ((flags & kHasSampling) != 0) header.sampling = sampling;
+  header.unsafe = (flags & kUnsafe) != 0;
   const auto layers = in.number<std::uint32_t>("number of layers");
-  in.number<std::uint32_t>("reserved");
+  contract.arithmetic = in.number<std::int32_t>("arithmetic version");
   for (std::string* text : {&contract.recurrent_layout, &contract.conv_layout, &contract.kv_layout,
                             &contract.head_order, &contract.model}) {
     *text = in.text("a text");

@@ -27,6 +27,7 @@ struct SnapshotHeader {
   /// How the sequence chooses its next tokens, carried for whoever continues it and not interpreted here. The
   /// draws depend on the seed and the position alone, and the position is the number of tokens.
   std::optional<SamplingOptions> sampling;
+  bool unsafe = false;  ///< it went on without its state once (unsafe_restart.hpp)
 };
 
 /// Where things are in the file. Follows from the header.

@@ -102,6 +102,7 @@ SequenceId StateManager::open(const SequenceOptions& options) {
   Sequence sequence;
   sequence.residency = options.residency;
   sequence.home = options.home;
+  sequence.unsafe = options.unsafe;
   sequence.spare = options.rebuild && has_spare_place(options);
   sequence.pages.resize(geometry_.layers.size());
   sequence.versions.push_back(zero_version(sequence));

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "core/arithmetic.hpp"
 #include "core/io/mapped_file.hpp"
 #include "tools/check_commands.hpp"
 
@@ -16,7 +17,8 @@ struct CheckOptions {
 };
 
 nlohmann::json to_json(const OracleLine& line) {
-  return {{"name", line.name},
+  return {{"arithmetic_version", kArithmeticVersion},
+          {"name", line.name},
           {"elements", line.elements},
           {"max_difference", line.max_difference},
           {"max_value", line.max_value},

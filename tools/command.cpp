@@ -26,6 +26,10 @@ void print_notices(const GgufModelFile& file) {
   for (const std::string& notice : file.notices()) fmt::print(stderr, "{}: {}\n", where, notice);
 }
 
+void print_lines(const std::vector<std::string>& lines) {
+  for (const std::string& line : lines) fmt::print(stderr, "{}\n", line);
+}
+
 /// What opening the model has made of its weights, for whoever sits before the terminal.
 void print_conversions(const Model& model) {
   std::int64_t before = 0, after = 0;
@@ -232,7 +236,7 @@ std::string ModelOptions::name() const {
 ModelConfig ModelOptions::config() const {
   if (synthetic) return synthetic_config(parse_synthetic_spec(*synthetic));
   if (const auto file = gguf()) return file->config();
-  return load_model_config(path());
+  return has_weights(path()) ? ModelFiles(path()).config() : load_model_config(path());
 }
 
 std::optional<Tokenizer> ModelOptions::tokenizer(bool needed) const {
@@ -286,6 +290,8 @@ std::shared_ptr<const Model> ModelOptions::open() const {
   if (synthetic) return make_synthetic_model(parse_synthetic_spec(*synthetic), gears);
   const std::optional<GgufModelFile> file = gguf();
   if (file) print_notices(*file);
+  const std::optional<ModelFiles> files = file ? std::nullopt : std::optional<ModelFiles>(path());
+  if (files) print_lines(files->notices());
   std::shared_ptr<const Model> model;
   {
     Progress progress("loading weights");
@@ -293,7 +299,7 @@ std::shared_ptr<const Model> ModelOptions::open() const {
       if (interrupted()) fail(ErrorCode::interrupted, "interrupted after {} of {} weights", done, total);
       progress.show(done, total);
     };
-    model = file ? file->open(show) : Model::open(path(), gears, show);
+    model = file ? file->open(show) : Model::open(*files, gears, show);
   }
   if (isatty(STDERR_FILENO) != 0) print_conversions(*model);
   return model;

@@ -4,6 +4,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "core/arithmetic.hpp"
 #include "core/io/mapped_file.hpp"
 #include "core/text/stop_strings.hpp"
 #include "core/text/stream_decoder.hpp"
@@ -85,7 +86,8 @@ nlohmann::json to_json(const Continuation& what, const Session& session, const G
   nlohmann::json events = nlohmann::json::array();
   for (const ResidencyEvent& event : session.events()) events.push_back(tools::to_json(event));
   if (!what.model.synthetic) model["directory"] = what.model.path().string();
-  nlohmann::json json = {{"prompt_ids", what.prompt},
+  nlohmann::json json = {{"arithmetic_version", kArithmeticVersion},
+                         {"prompt_ids", what.prompt},
                          {"output_ids", result.ids},
                          {"text", printer.text()},
                          {"stop_reason", name(result.reason)},

@@ -1,6 +1,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "core/arithmetic.hpp"
 #include "core/io/checkpoint.hpp"
 #include "graph/model/model_files.hpp"
 #include "graph/model/qwen35.hpp"
@@ -120,7 +121,8 @@ nlohmann::json gguf_json(const Facts& f) {
 
 nlohmann::json to_json(const Facts& f) {
   const ModelConfig& c = f.config;
-  return {{"model", f.model},
+  return {{"arithmetic_version", kArithmeticVersion},
+          {"model", f.model},
           {"model_type", c.model_type},
           {"layers", layer_pattern(c)},
           {"hidden_size", c.hidden_size},

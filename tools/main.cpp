@@ -4,6 +4,7 @@
 #include <iostream>
 #include <sstream>
 
+#include "core/arithmetic.hpp"
 #include "tools/command.hpp"
 
 namespace {
@@ -39,7 +40,8 @@ int run_program(int argc, char** argv) {
       "wherever "
       "a layer runs.",
       "tandem");
-  program.set_version_flag("--version", "tandem " TANDEM_VERSION);
+  program.set_version_flag(
+      "--version", fmt::format("tandem {} (arithmetic {})", TANDEM_VERSION, tandem::kArithmeticVersion));
   program.footer(kExamples);
   program.require_subcommand(1);
   tools::Action action;

@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "core/arithmetic.hpp"
 #include "tools/open_session.hpp"
 
 namespace tandem::tools {
@@ -69,7 +70,8 @@ nlohmann::json to_json(const SessionPlan& planned) {
                         {"available_bytes", f.available},
                         {"missing_bytes", f.missing()}});
   }
-  return {{"placement", planned.placement},
+  return {{"arithmetic_version", kArithmeticVersion},
+          {"placement", planned.placement},
           {"residency", planned.residency == Residency::uniform ? "uniform" : "per_layer"},
           {"sequences", planned.budget.sequences},
           {"context_tokens", planned.budget.context_tokens},

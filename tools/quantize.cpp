@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "core/arithmetic.hpp"
 #include "graph/model/packed_files.hpp"
 #include "tools/command.hpp"
 #include "tools/gear_table.hpp"
@@ -28,7 +29,8 @@ struct Written {
 };
 
 nlohmann::json to_json(const Written& written) {
-  return {{"model", written.model},
+  return {{"arithmetic_version", kArithmeticVersion},
+          {"model", written.model},
           {"directory", written.directory},
           {"gear", written.gears.to_text()},
           {"bytes_before", written.bytes(&PackedGroup::bytes_before)},

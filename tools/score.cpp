@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "core/arithmetic.hpp"
 #include "core/io/mapped_file.hpp"
 #include "graph/session/generate.hpp"
 #include "tools/observe/observation.hpp"
@@ -43,7 +44,8 @@ int run(const ScoreOptions& options) {
   const Score result = score(session, ids, show, interrupted);
   observation.publish();
   if (!options.json_file.empty()) {
-    const nlohmann::json json = {{"model", options.model.name()},
+    const nlohmann::json json = {{"arithmetic_version", kArithmeticVersion},
+                                 {"model", options.model.name()},
                                  {"tokens", ids.size()},
                                  {"mean_nll", result.mean()},
                                  {"perplexity", result.perplexity()},

@@ -96,15 +96,18 @@ nlohmann::json to_json(const PartDifference& part) {
 }  // namespace
 
 std::string verified_line(const Snapshot& snapshot) {
-  return fmt::format("{}: {} tokens, {} to be fed next, {} layers, {} bytes, all checksums agree\n",
+  return fmt::format("{}: {} tokens, {} to be fed next, {} layers, {} bytes, all checksums agree{}\n",
                      snapshot.where(), snapshot.contract().tokens, snapshot.pending_ids().size(),
-                     snapshot.layout().layers.size(), snapshot.layout().file_bytes);
+                     snapshot.layout().layers.size(), snapshot.layout().file_bytes,
+                     snapshot.unsafe() ? "; UNSAFE" : "");
 }
 
 std::string info_text(const Snapshot& snapshot) {
   const StateContract& contract = snapshot.contract();
   std::string text = verified_line(snapshot);
   text += fmt::format("format     version {}, elements {}\n", kSnapshotVersion, name(contract.geometry.real));
+  text += fmt::format("arithmetic version {}\n", contract.arithmetic);
+  if (snapshot.unsafe()) text += "UNSAFE     a layer went on without its state (unsafe_restart)\n";
   text += fmt::format("model      {}\n", contract.model);
   text += geometry_lines(contract.geometry);
   text += fmt::format("layouts    {}; {}; {}; heads {}\n", contract.recurrent_layout, contract.conv_layout,
@@ -143,6 +146,8 @@ nlohmann::json info_json(const Snapshot& snapshot) {
                 {"repeat_last_n", given->repeat_last_n}};
   }
   return {{"format_version", kSnapshotVersion},
+          {"arithmetic_version", contract.arithmetic},
+          {"unsafe", snapshot.unsafe()},
           {"bytes", snapshot.layout().file_bytes},
           {"tokens", contract.tokens},
           {"ids", snapshot.ids()},
@@ -163,6 +168,7 @@ std::string diff_text(const SnapshotDifference& difference) {
   if (!difference.contract.empty()) text += difference.contract + "\n";
   if (difference.first_id) text += fmt::format("ids differ from number {} on\n", *difference.first_id);
   if (difference.sampling) text += "sampling differs\n";
+  if (difference.unsafe) text += "one of them is UNSAFE\n";
   for (std::size_t layer = 0; layer < difference.layers.size(); ++layer) {
     for (const PartDifference& part : difference.layers[layer].parts) {
       if (part.total().different > 0) text += part_line(layer, part);
@@ -181,10 +187,12 @@ nlohmann::json diff_json(const SnapshotDifference& difference) {
     }
     layers.push_back({{"layer", layer}, {"kind", name(difference.layers[layer].kind)}, {"parts", parts}});
   }
-  return {{"same", !difference.any()},
+  return {{"arithmetic_version", kArithmeticVersion},
+          {"same", !difference.any()},
           {"contract", difference.contract.empty() ? nlohmann::json() : nlohmann::json(difference.contract)},
           {"first_id", difference.first_id ? nlohmann::json(*difference.first_id) : nlohmann::json()},
           {"sampling", difference.sampling},
+          {"unsafe", difference.unsafe},
           {"layers", layers}};
 }
 

@@ -1,10 +1,12 @@
 #include "core/io/checkpoint.hpp"
 
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "core/error.hpp"
 #include "core/io/json.hpp"
+#include "core/io/lfs_pointer.hpp"
 
 namespace tandem {
 
@@ -40,6 +42,9 @@ void require_model_directory(const fs::path& path) {
     fail(ErrorCode::io, "cannot examine '{}': {}", path.string(), error.message());
   }
   if (!fs::is_directory(status)) {
+    std::string beginning(64, '\0');
+    std::ifstream(path, std::ios::binary).read(beginning.data(), std::ssize(beginning));
+    refuse_lfs_pointer(beginning, path.string());
     fail(ErrorCode::invalid_argument,
          "'{}' is a file, expected a Hugging Face model directory or a GGUF file", path.string());
   }

@@ -14,7 +14,8 @@
 
 namespace tandem {
 
-/// Throws not_found if nothing is at `path`, invalid_argument if it is no directory.
+/// Throws not_found if nothing is at `path`, invalid_argument if it is no directory (as refuse_lfs_pointer if
+/// it is such a file).
 void require_model_directory(const std::filesystem::path& path);
 
 /// The weights in a Hugging Face model directory: one safetensors file, or several with an index. All files

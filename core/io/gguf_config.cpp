@@ -128,6 +128,18 @@ std::vector<std::int64_t> end_tokens(const GgufFile& file) {
   return ids;
 }
 
+/// As in a directory, an equal copy of the embedding is tied, but for quantised types: there a head may be
+/// computed in other ways than an embedding.
+bool has_own_head(const GgufFile& file) {
+  constexpr const char *kHead = "output.weight", *kEmbedding = "token_embd.weight";
+  if (!file.contains(kHead)) return false;
+  const GgufTensorInfo &head = file.info(kHead), &embedding = file.info(kEmbedding);
+  const std::string_view type = head.type == nullptr ? "" : head.type->name;
+  if (type != "F32" && type != "F16" && type != "BF16") return true;
+  if (head.type != embedding.type || head.dims != embedding.dims) return true;
+  return !std::ranges::equal(file.data(kHead), file.data(kEmbedding));
+}
+
 /// The same facts under the keys of a config.json, so that one place says what a consistent configuration is.
 Json as_config_json(const GgufFile& file, const GgufKeys& keys) {
   Json json = {{"model_type", "qwen3_5_text"},
@@ -146,7 +158,7 @@ Json as_config_json(const GgufFile& file, const GgufKeys& keys) {
                {"head_dim", head_dim(keys)},
                {"rope_theta", keys.number("rope.freq_base")},
                {"rms_norm_eps", keys.number("attention.layer_norm_rms_epsilon")},
-               {"tie_word_embeddings", !file.contains("output.weight")},
+               {"tie_word_embeddings", !has_own_head(file)},
                {"eos_token_id", end_tokens(file)}};
   const std::string interval = GgufKeys::full("full_attention_interval");
   if (const auto value = file.integer(interval)) json["full_attention_interval"] = *value;

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.hpp"
+#include "core/io/lfs_pointer.hpp"
 #include "core/io/mapped_file.hpp"
 
 namespace tandem {
@@ -74,6 +75,7 @@ std::int64_t to_int(const Json& value, std::string_view key, std::int64_t min, s
 }  // namespace
 
 Json parse_json(std::string_view text, std::string_view where) {
+  refuse_lfs_pointer(text, where);
   check_nesting(text, where);
   try {
     return Json::parse(text.begin(), text.end());
@@ -82,6 +84,26 @@ Json parse_json(std::string_view text, std::string_view where) {
   } catch (const Json::exception& error) {  // a number that no double holds
     fail(ErrorCode::corrupt, "{}: not valid JSON: {}", where, parser_reason(error));
   }
+}
+
+std::string quote_non_finite(std::string_view text) {
+  constexpr std::string_view kWords[] = {"-Infinity", "Infinity", "NaN"};
+  std::string result;
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const std::string_view rest = text.substr(i);
+    const auto* word =
+        std::ranges::find_if(kWords, [&](auto w) { return !in_string && rest.starts_with(w); });
+    if (word != std::end(kWords)) {
+      result += fmt::format("\"{}\"", *word);
+      i += word->size() - 1;
+      continue;
+    }
+    if (text[i] == '"') in_string = !in_string;
+    result += text[i];
+    if (in_string && text[i] == '\\' && i + 1 < text.size()) result += text[++i];
+  }
+  return result;
 }
 
 Json read_json_file(const std::filesystem::path& path, std::int64_t max_bytes) {

@@ -21,8 +21,14 @@ using Json = nlohmann::json;
 /// Arrays and objects inside each other that parse_json accepts; model files have fewer than ten.
 inline constexpr int kMaxJsonDepth = 64;
 
-/// Throws corrupt, with the position, if `text` is not one JSON value or has more than kMaxJsonDepth levels.
+/// Throws corrupt, with the position, if `text` is not one JSON value or has more than kMaxJsonDepth levels,
+/// and as refuse_lfs_pointer.
 Json parse_json(std::string_view text, std::string_view where);
+
+/// The text with NaN, Infinity and -Infinity as strings: JSON has no word for them, and Python writes them
+/// all the same. A reader that wants a number refuses the string; nobody else minds. Inside strings and where
+/// it is no JSON anyway nothing is changed.
+std::string quote_non_finite(std::string_view text);
 
 /// parse_json of a file of at most `max_bytes`; throws like read_text_file, too.
 Json read_json_file(const std::filesystem::path& path, std::int64_t max_bytes);

@@ -30,10 +30,11 @@ constexpr std::int64_t kMinConvKernel = 2;
 constexpr std::int64_t kMaxConvKernel = 16;
 constexpr std::int64_t kMaxConfigBytes = 16 << 20;
 
-// What transformers assumes for a key that is left out.
+// What transformers assumes for a key that is left out (Qwen3_5TextConfig of its version 5.24).
+constexpr std::int64_t kDefaultPositions = 32768;
+constexpr std::int64_t kDefaultConvKernel = 4;
 constexpr std::int64_t kDefaultInterval = 4;
 constexpr double kDefaultRotaryFactor = 0.25;
-constexpr double kDefaultTheta = 1e7;
 constexpr double kDefaultEps = 1e-6;
 
 /// The object that holds the text model's keys, and how messages call it.
@@ -43,6 +44,9 @@ struct Source {
 
   std::int64_t size(const char* key, std::int64_t max, std::int64_t min = 1) const {
     return required_int(json, key, min, max, where);
+  }
+  std::int64_t size_or(const char* key, std::int64_t fallback, std::int64_t max, std::int64_t min = 1) const {
+    return optional_int(json, key, min, max, where).value_or(fallback);
   }
 };
 
@@ -66,6 +70,11 @@ void refuse_variants(const Source& source) {
   if (const auto act = optional_string(json, "hidden_act", where); act && *act != "silu") {
     fail(ErrorCode::unsupported, "{}: hidden_act: only \"silu\" is supported, found {}", where, quote(*act));
   }
+  if (const auto gate = optional_string(json, "output_gate_type", where);
+      gate && *gate != "swish" && *gate != "silu") {
+    fail(ErrorCode::unsupported, "{}: output_gate_type: only \"swish\" and \"silu\" are supported, found {}",
+         where, quote(*gate));
+  }
   if (optional_bool(json, "attention_bias", where).value_or(false)) {
     fail(ErrorCode::unsupported, "{}: attention_bias: only false is supported, found true", where);
   }
@@ -88,12 +97,14 @@ void read_sizes(const Source& source, ModelConfig& config) {
   config.intermediate_size = source.size("intermediate_size", kMaxIntermediate);
   config.num_hidden_layers = source.size("num_hidden_layers", kMaxLayers);
   config.vocab_size = source.size("vocab_size", kMaxVocab);
-  config.max_position_embeddings = source.size("max_position_embeddings", kMaxPositions);
+  config.max_position_embeddings =
+      source.size_or("max_position_embeddings", kDefaultPositions, kMaxPositions);
   config.linear_num_key_heads = source.size("linear_num_key_heads", kMaxHeads);
   config.linear_num_value_heads = source.size("linear_num_value_heads", kMaxHeads);
   config.linear_key_head_dim = source.size("linear_key_head_dim", kMaxHeadDim);
   config.linear_value_head_dim = source.size("linear_value_head_dim", kMaxHeadDim);
-  config.linear_conv_kernel_dim = source.size("linear_conv_kernel_dim", kMaxConvKernel, kMinConvKernel);
+  config.linear_conv_kernel_dim =
+      source.size_or("linear_conv_kernel_dim", kDefaultConvKernel, kMaxConvKernel, kMinConvKernel);
   config.num_attention_heads = source.size("num_attention_heads", kMaxHeads);
   config.num_key_value_heads = source.size("num_key_value_heads", kMaxHeads);
   config.head_dim = source.size("head_dim", kMaxHeadDim);
@@ -137,28 +148,49 @@ void refuse_rope_type(const Json& rope, const char* key, const std::string& wher
   }
 }
 
+/// Any other key scales the rotation in some way, or does so in a version to come. The sections of images and
+/// video (mrope) are those of one position in text.
+void refuse_scaling(const Json& rope, std::initializer_list<std::string_view> known,
+                    const std::string& where) {
+  for (const char* key : {"rope_type", "type"}) refuse_rope_type(rope, key, where);
+  for (const auto& [key, value] : rope.items()) {
+    const bool harmless = value.is_null() || key == "rope_type" || key == "type" || key == "mrope_section" ||
+                          key == "mrope_interleaved";
+    if (harmless || std::ranges::find(known, key) != known.end()) continue;
+    fail(ErrorCode::unsupported, "{}: {}: scaled rotation is not supported, found {}", where, quote(key),
+         describe(value));
+  }
+}
+
 /// A rope parameter: from the dictionary, or else from beside it, where older files have it.
-double rope_number(const Source& source, const Json* rope, const char* key, double fallback) {
+std::optional<double> rope_number(const Source& source, const Json* rope, const char* key) {
   std::optional<double> number;
   if (rope != nullptr) number = optional_double(*rope, key, source.where + ": rope_parameters");
   if (!number) number = optional_double(source.json, key, source.where);
-  return number.value_or(fallback);
+  return number;
 }
 
 void read_rope(const Source& source, ModelConfig& config) {
   const Json* rope = find_object(source.json, "rope_parameters", source.where);
-  for (const char* dictionary : {"rope_parameters", "rope_scaling"}) {
-    const Json* found = find_object(source.json, dictionary, source.where);
-    if (found == nullptr) continue;
-    for (const char* key : {"rope_type", "type"})
-      refuse_rope_type(*found, key, source.where + ": " + dictionary);
+  if (rope != nullptr) {
+    refuse_scaling(*rope, {"rope_theta", "partial_rotary_factor"}, source.where + ": rope_parameters");
   }
-  config.rope_theta = rope_number(source, rope, "rope_theta", kDefaultTheta);
+  // transformers takes it instead of rope_parameters when it is not empty.
+  if (const Json* scaling = find_object(source.json, "rope_scaling", source.where)) {
+    refuse_scaling(*scaling, {}, source.where + ": rope_scaling");
+  }
+  const std::optional<double> theta = rope_number(source, rope, "rope_theta");
+  if (!theta) {
+    fail(ErrorCode::invalid_argument,
+         "{}: rope_theta is missing, expected a number above 1 in rope_parameters or beside it",
+         source.where);
+  }
+  config.rope_theta = *theta;
   if (!std::isfinite(config.rope_theta) || config.rope_theta <= 1) {
     fail(ErrorCode::invalid_argument, "{}: rope_theta: expected a number above 1, found {}", source.where,
          config.rope_theta);
   }
-  const double factor = rope_number(source, rope, "partial_rotary_factor", kDefaultRotaryFactor);
+  const double factor = rope_number(source, rope, "partial_rotary_factor").value_or(kDefaultRotaryFactor);
   if (!(factor > 0 && factor <= 1)) {
     fail(ErrorCode::invalid_argument,
          "{}: partial_rotary_factor: expected a number above 0 and at most 1, found {}", source.where,
@@ -187,6 +219,34 @@ std::optional<std::vector<std::int64_t>> read_eos(const Json& json, std::int64_t
   return optional_ints(json, "eos_token_id", 0, vocab - 1, where);
 }
 
+/// Those of generation_config.json. Files of other models lie beside weights more often than one would think.
+std::optional<std::vector<std::int64_t>> read_generation_eos(const fs::path& path, std::int64_t vocab,
+                                                             std::vector<std::string>* notices) {
+  const std::string where = path.string();
+  const Json json = parse_json(quote_non_finite(read_text_file(path, kMaxConfigBytes)), where);
+  const Json* found = find_member(json, "eos_token_id", where);
+  if (found == nullptr) return std::nullopt;
+  std::vector<std::int64_t> ids;
+  for (const Json& id : found->is_array() ? *found : Json::array({*found})) {
+    const bool fits = id.is_number_integer() && id >= 0 && id < vocab;
+    if (fits) ids.push_back(id.get<std::int64_t>());
+    if (fits || notices == nullptr) continue;
+    notices->push_back(fmt::format("{}: eos_token_id: expected an integer of 0 to {}, found {}: not used",
+                                   where, vocab - 1, describe(id)));
+  }
+  if (ids.empty() && !(found->is_array() && found->empty())) return std::nullopt;
+  return ids;
+}
+
+void refuse_adapter(const fs::path& directory) {
+  std::error_code ignored;
+  if (!fs::exists(directory / "adapter_config.json", ignored)) return;
+  fail(ErrorCode::unsupported,
+       "'{}' has adapter_config.json: a LoRA adapter, not a model: merge it into its base model "
+       "(merge_and_unload in peft) and open what that saves",
+       directory.string());
+}
+
 }  // namespace
 
 std::string_view name(LayerType type) {
@@ -211,7 +271,7 @@ std::vector<LayerType> interleaved_layers(std::int64_t layers, std::int64_t inte
 
 ModelConfig parse_model_config(std::string_view json_text, std::string_view where) {
   const std::string outer_where(where);
-  const Json outer = parse_json(json_text, where);
+  const Json outer = parse_json(quote_non_finite(json_text), where);
   ModelConfig config;
   config.model_type = check_model_type(required_string(outer, "model_type", where), outer_where);
 
@@ -238,16 +298,16 @@ ModelConfig parse_model_config(std::string_view json_text, std::string_view wher
   return config;
 }
 
-ModelConfig load_model_config(const fs::path& directory) {
+ModelConfig load_model_config(const fs::path& directory, std::vector<std::string>* notices) {
   require_model_directory(directory);
+  refuse_adapter(directory);
   const fs::path path = directory / "config.json";
   ModelConfig config = parse_model_config(read_text_file(path, kMaxConfigBytes), path.string());
 
   const fs::path generation_path = directory / "generation_config.json";
   std::error_code error;
   if (fs::exists(generation_path, error)) {
-    const Json generation = read_json_file(generation_path, kMaxConfigBytes);
-    if (auto eos = read_eos(generation, config.vocab_size, generation_path.string())) {
+    if (auto eos = read_generation_eos(generation_path, config.vocab_size, notices)) {
       config.eos_token_ids = *std::move(eos);
     }
   }

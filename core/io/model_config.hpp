@@ -59,13 +59,18 @@ struct ModelConfig {
 std::vector<LayerType> interleaved_layers(std::int64_t layers, std::int64_t interval);
 
 /// Reads the text of a config.json, with its sizes under `text_config` or at the top; `where` begins the
-/// messages. Throws corrupt (no JSON, or contradictory), unsupported (another architecture or a variant that
-/// is not built, by name), and invalid_argument (a value that is missing, of the wrong type or out of range),
-/// naming the key and what was found.
+/// messages. What may be left out has the value that transformers 5 gives it; rope_theta may not, as its
+/// versions differ. NaN and Infinity are allowed in keys that are not read, as Python writes them. Throws
+/// corrupt (no JSON, or contradictory), unsupported (another architecture or a variant that is not built, by
+/// name), and invalid_argument (a value that is missing, of the wrong type or out of range), naming the key
+/// and what was found.
 ModelConfig parse_model_config(std::string_view json_text, std::string_view where);
 
 /// Reads config.json in a Hugging Face model directory. End-of-sequence tokens in generation_config.json, if
-/// there is one, win. Throws like parse_model_config, require_model_directory and read_text_file.
-ModelConfig load_model_config(const std::filesystem::path& directory);
+/// there is one, win; those that cannot be this model's (no integer, or outside the vocabulary) are left out,
+/// each with a line in `notices`. Throws like parse_model_config, require_model_directory and read_text_file;
+/// unsupported for the folder of an adapter (LoRA), which is no model.
+ModelConfig load_model_config(const std::filesystem::path& directory,
+                              std::vector<std::string>* notices = nullptr);
 
 }  // namespace tandem

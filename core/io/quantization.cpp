@@ -21,6 +21,13 @@ constexpr const char* kConfigKey = "quantization_config";
 constexpr const char* kMethodMetadata = "quant_method";
 constexpr const char* kVersionMetadata = "quant_version";
 
+constexpr const char* kTiedKey = "tie_word_embeddings";
+
+Json read_config(const fs::path& path) {
+  const std::string text = read_text_file(path, kMaxQuantizedConfigBytes);
+  return parse_json(quote_non_finite(text), path.string());
+}
+
 void require_known(std::string_view method, std::string_view version, std::string_view where) {
   if (method != kQuantMethod) {
     fail(ErrorCode::unsupported,
@@ -37,7 +44,7 @@ void require_known(std::string_view method, std::string_view version, std::strin
 
 std::optional<std::string> load_quantization(const fs::path& directory) {
   const fs::path path = directory / "config.json";
-  const Json config = read_json_file(path, kMaxQuantizedConfigBytes);
+  const Json config = read_config(path);
   const Json* found = find_object(config, kConfigKey, path.string());
   if (found == nullptr) return std::nullopt;
   const std::string where = path.string() + ": " + kConfigKey;
@@ -49,9 +56,12 @@ std::optional<std::string> load_quantization(const fs::path& directory) {
   return required_string(*found, "gear", where);
 }
 
-void write_quantization(const fs::path& directory, std::string_view gears) {
+void write_quantization(const fs::path& directory, std::string_view gears, bool tied) {
   const fs::path path = directory / "config.json";
-  Json config = read_json_file(path, kMaxQuantizedConfigBytes);
+  Json config = read_config(path);
+  if (!tied && config.contains(kTiedKey)) config[kTiedKey] = false;
+  if (const auto text = config.find("text_config"); !tied && text != config.end() && text->contains(kTiedKey))
+    (*text)[kTiedKey] = false;
   config[kConfigKey] = {{"quant_method", kQuantMethod}, {"version", kQuantVersion}, {"gear", gears}};
   const std::string text = config.dump(2) + "\n";
   write_file_atomically(path, std::as_bytes(std::span(text)));

@@ -18,8 +18,9 @@ inline constexpr std::string_view kQ4Suffix = ".q4";
 /// the wrong type, and what read_json_file throws.
 std::optional<std::string> load_quantization(const std::filesystem::path& directory);
 
-/// Adds it to config.json of a directory that is being written. Throws as read_json_file, and Error(io).
-void write_quantization(const std::filesystem::path& directory, std::string_view gears);
+/// Adds it to config.json of a directory that is being written. A model whose head is its own (`tied` is
+/// false) says so there, whatever its config.json said before. Throws as read_json_file, and Error(io).
+void write_quantization(const std::filesystem::path& directory, std::string_view gears, bool tied);
 
 /// For `__metadata__`.
 std::map<std::string, std::string> quantization_metadata();

@@ -9,6 +9,7 @@
 
 #include "core/error.hpp"
 #include "core/io/json.hpp"
+#include "core/io/lfs_pointer.hpp"
 
 namespace tandem {
 
@@ -198,6 +199,10 @@ class HeaderReader {
 }  // namespace
 
 SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : file_(MappedFile::open(path)) {
+  constexpr std::size_t kBeginning = 64;
+  const std::span<const std::byte> bytes = file_->bytes();
+  refuse_lfs_pointer({reinterpret_cast<const char*>(bytes.data()), std::min(bytes.size(), kBeginning)},
+                     path.string());
   const HeaderReader reader(*file_);
   data_begin_ = reader.data_begin();
   reader.read(tensors_, metadata_);

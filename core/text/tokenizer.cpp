@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "core/error.hpp"
+#include "core/io/lfs_pointer.hpp"
 #include "core/text/tokenizer_parts.hpp"
 #include "core/text/unicode.hpp"
 #include "core/text/utf8.hpp"
@@ -35,6 +36,7 @@ std::string read_file(const std::filesystem::path& path) {
   if (!stream) {
     fail(ErrorCode::io, "{}: cannot be read: {}; check its permissions", path.string(), std::strerror(errno));
   }
+  refuse_lfs_pointer(content, path.string());
   return content;
 }
 

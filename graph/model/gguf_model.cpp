@@ -112,6 +112,7 @@ std::vector<GgufModelFile::Use> GgufModelFile::uses() const {
 std::vector<std::string> GgufModelFile::notices() const {
   std::set<std::string, std::less<>> used;
   for (const Weight& weight : graph_.weights()) used.insert(gguf_place(stored_name(weight)).tensor);
+  if (config_.tie_word_embeddings) used.insert("output.weight");  // a copy of the embedding, if it is there
   std::int64_t predicting = 0, others = 0;
   std::string first;
   for (const auto& tensor : file().tensors()) {

@@ -21,13 +21,17 @@ Model::Model(ModelConfig config, Graph graph, const WeightSource& source, const 
     }
     if (progress) progress(weights_.size(), graph_.weights().size());
   }
-  fingerprint_ = fingerprint_of(graph_, weights_);
+  fingerprint_ = fingerprint_of(config_, graph_, weights_);
 }
 
 std::shared_ptr<const Model> Model::open(const std::filesystem::path& directory, const Gears& gears,
                                          const WeightProgress& progress) {
+  return open(ModelFiles(directory), gears, progress);
+}
+
+std::shared_ptr<const Model> Model::open(const ModelFiles& files, const Gears& gears,
+                                         const WeightProgress& progress) {
   const FloatEnvironment environment;
-  const ModelFiles files(directory);
   const auto source = [&](const Weight& weight) { return files.data(weight); };
   return std::make_shared<const Model>(files.config(), files.graph(gears), source, progress);
 }

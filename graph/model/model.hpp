@@ -12,6 +12,8 @@
 
 namespace tandem {
 
+class ModelFiles;
+
 /// Where weights come from, by their name in the graph. What is returned has any supported element type.
 using WeightSource = std::function<WeightData(const Weight&)>;
 
@@ -38,6 +40,10 @@ class Model {
   static std::shared_ptr<const Model> open(const std::filesystem::path& directory, const Gears& gears = {},
                                            const WeightProgress& progress = {});
 
+  /// The same of files that are open already.
+  static std::shared_ptr<const Model> open(const ModelFiles& files, const Gears& gears = {},
+                                           const WeightProgress& progress = {});
+
   /// A model from any source of weights, converted to the gears of the graph. Random matrices stay recipes;
   /// random vectors are made at once. Throws as above.
   Model(ModelConfig config, Graph graph, const WeightSource& source, const WeightProgress& progress = {});
@@ -52,8 +58,10 @@ class Model {
   /// Of all weights as the backends get them.
   std::int64_t weight_bytes() const;
   std::int64_t parameters() const;
-  /// XXH3 of the configuration's sizes and of names, shapes, types and gears of all weights, with samples of
-  /// their data: tells models apart cheaply, and is no proof against tampering. 32 hexadecimal digits.
+  /// XXH3 of the arithmetic version, of every field of the configuration that decides a bit, and of names,
+  /// shapes, types and gears of all weights, with their values: vectors whole, of matrices the first and the
+  /// last 2 KiB. It tells models apart cheaply. It does not see a change in the middle of a matrix, and is no
+  /// proof against tampering. 32 hexadecimal digits (graph/model/fingerprint.hpp).
   const std::string& fingerprint() const { return fingerprint_; }
 
  private:

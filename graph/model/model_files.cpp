@@ -48,9 +48,33 @@ std::optional<Gears> gears_of_directory(const std::filesystem::path& directory, 
 
 ModelFiles::ModelFiles(const std::filesystem::path& directory)
     : directory_(directory.string()),
-      config_(load_model_config(directory)),
+      config_(load_model_config(directory, &notices_)),
       checkpoint_(Checkpoint::open(directory)),
-      gears_(gears_of_directory(directory, config_.num_hidden_layers)) {}
+      gears_(gears_of_directory(directory, config_.num_hidden_layers)) {
+  // A directory in gears says itself whether its head is tied, and may have a tied one in another type.
+  if (!config_.tie_word_embeddings || quantized() || !has_other_head()) return;
+  config_.tie_word_embeddings = false;
+  notices_.push_back(
+      fmt::format("{}: {} differs from the embedding: it is used, though config.json ties them", directory_,
+                  first_of("lm_head.weight")));
+}
+
+/// The name of the tensor in the files; empty where there is none.
+std::string ModelFiles::first_of(const std::string& weight) const {
+  for (const std::string& name : tensor_names(weight)) {
+    if (checkpoint_.contains(name)) return name;
+  }
+  return "";
+}
+
+bool ModelFiles::has_other_head() const {
+  const std::string head = first_of("lm_head.weight"), embedding = first_of("embed_tokens.weight");
+  if (head.empty() || embedding.empty()) return false;
+  const TensorInfo &a = checkpoint_.info(head), &b = checkpoint_.info(embedding);
+  if (a.dtype != b.dtype || a.dims != b.dims) return true;
+  const HostTensor left = checkpoint_.tensor(head), right = checkpoint_.tensor(embedding);
+  return std::memcmp(left.view.data, right.view.data, static_cast<std::size_t>(a.bytes)) != 0;
+}
 
 std::string ModelFiles::Found::in_file() const { return packed ? name + std::string(kQ4Suffix) : name; }
 
@@ -104,11 +128,30 @@ void ModelFiles::require_announced(const Weight& weight, const Found& found) con
        weight.name, tandem::name(*own), found.packed ? "4 bits" : checkpoint_.info(found.name).dtype);
 }
 
+void ModelFiles::require_shape(const Weight& weight, const std::string& name) const {
+  const TensorInfo& info = checkpoint_.info(name);
+  const auto as_dims = [](const Shape& shape) {
+    std::vector<std::int64_t> dims;
+    for (int i = 0; i < shape.rank; ++i) dims.push_back(shape[i]);
+    return dims;
+  };
+  // More dimensions than a Shape has are unsupported, which whoever reads the tensor says.
+  if (std::ssize(info.dims) > Shape::kMaxRank || info.dims == as_dims(weight.shape) ||
+      info.dims == as_dims(stored_shape(weight))) {
+    return;
+  }
+  fail(ErrorCode::mismatch, "{}: tensor '{}' is [{}], the configuration asks for {}",
+       checkpoint_.file_of(name).path().string(), name, fmt::join(info.dims, ", "), to_string(weight.shape));
+}
+
 const TensorInfo& ModelFiles::info(const Weight& weight) const {
   const Found found = find(weight);
   require_announced(weight, found);
   const TensorInfo& info = checkpoint_.info(found.in_file());
-  if (!found.packed) return info;
+  if (!found.packed) {
+    require_shape(weight, found.name);
+    return info;
+  }
   const SafetensorsFile& file = checkpoint_.file_of(found.in_file());
   require_quantization(file.metadata(), file.path().string());
   const std::int64_t bytes = storage_bytes(DType::q4, checked_elements(weight.shape, "weight"));

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/io/checkpoint.hpp"
 #include "core/io/model_config.hpp"
@@ -21,7 +22,11 @@ class ModelFiles {
   /// Throws what load_model_config, load_quantization, Gears::parse and Checkpoint::open throw.
   explicit ModelFiles(const std::filesystem::path& directory);
 
+  /// As the weights are: a head that is stored and differs from the embedding is the model's own, though
+  /// config.json ties the two, as in transformers. An equal one is tied.
   const ModelConfig& config() const { return config_; }
+  /// A line each for what was read differently from what the files say.
+  const std::vector<std::string>& notices() const { return notices_; }
   /// Whether it was written in gears.
   bool quantized() const { return gears_.has_value(); }
   /// The model's graph in the gears asked for, else in its own, else in what weights are stored in. Throws
@@ -33,7 +38,8 @@ class ModelFiles {
   std::string stored_name(const Weight& weight) const { return find(weight).name; }
   /// What a weight is stored in; f32 for any type but bf16 and 4 bits.
   Gear stored_gear(const Weight& weight) const;
-  /// What the headers say of a weight. Throws as stored_name; Error(mismatch) for a matrix in 4 bits of
+  /// What the headers say of a weight. Throws as stored_name; Error(mismatch), naming the file, for
+  /// another shape than the configuration asks for; Error(mismatch) for a matrix in 4 bits of
   /// another size or type than it should have, or that the configuration does not announce, and for one that
   /// is not in 4 bits though it is announced.
   const TensorInfo& info(const Weight& weight) const;
@@ -51,8 +57,12 @@ class ModelFiles {
   Found find(const Weight& weight) const;
   std::vector<std::string> candidates(const Weight& weight) const;
   void require_announced(const Weight& weight, const Found& found) const;
+  void require_shape(const Weight& weight, const std::string& name) const;
+  std::string first_of(const std::string& weight) const;
+  bool has_other_head() const;
 
   std::string directory_;
+  std::vector<std::string> notices_;
   ModelConfig config_;
   Checkpoint checkpoint_;
   std::optional<Gears> gears_;

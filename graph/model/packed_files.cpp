@@ -147,7 +147,7 @@ std::vector<PackedGroup> write_packed_model(const PackSource& source, const Gear
   NewDirectory target(directory);
   target.require_room(total);
   source.write_config(target.path());
-  write_quantization(target.path(), gears.to_text());
+  write_quantization(target.path(), gears.to_text(), source.config.tie_word_embeddings);
   write_checkpoint(target.path(), std::move(tensors), options.shard_bytes, progress, quantization_metadata());
   target.publish();
   return packer.groups();

@@ -31,13 +31,16 @@ def add_absurd(key):
 
 for size in SIZES:
     add_absurd(size)
-    add(f"a missing {size}", "invalid_argument", [size, "missing"], **{size: None})
+    if size not in ("max_position_embeddings", "linear_conv_kernel_dim"):  # as in transformers
+        add(f"a missing {size}", "invalid_argument", [size, "missing"], **{size: None})
 
 add("an unknown architecture", "unsupported", ["model_type", "llama", "known are qwen3_5, qwen3_5_text"], model_type="llama")
 add("no architecture", "invalid_argument", ["model_type", "missing"], model_type=None)
 add("mixture of experts", "unsupported", ["qwen3_5_moe_text", "mixture-of-experts"], model_type="qwen3_5_moe_text")
 add("experts", "unsupported", ["num_experts", "8"], num_experts=8)
 add("another activation", "unsupported", ["hidden_act", "silu", "gelu"], hidden_act="gelu")
+add("another gate", "unsupported", ["output_gate_type", "swish", "sigmoid"], output_gate_type="sigmoid")
+add("an epsilon that is no number", "invalid_argument", ["rms_norm_eps", "NaN"], rms_norm_eps=float("nan"))
 add("biases", "unsupported", ["attention_bias"], attention_bias=True)
 add("a kind of layer", "unsupported", ["layer_types[2]", "sliding_attention"],
     layer_types=["linear_attention", "full_attention", "sliding_attention"] + ["linear_attention"] * 5)
@@ -50,6 +53,9 @@ add("an epsilon of 0", "invalid_argument", ["rms_norm_eps"], rms_norm_eps=0)
 add("an odd rotation", "invalid_argument", ["partial_rotary_factor", "even"],
     rope_parameters={"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.05})
 add("another rotation", "unsupported", ["rope_type", "yarn"], rope_parameters={"rope_type": "yarn", "rope_theta": 10000.0})
+add("no theta", "invalid_argument", ["rope_theta is missing"], rope_parameters={"rope_type": "default"}, rope_theta=None)
+add("a scaling of rotation", "unsupported", ["rope_scaling", "linear"], rope_scaling={"type": "linear", "factor": 2.0})
+add("a factor of rotation", "unsupported", ["rope_parameters", "factor"], rope_parameters={"rope_theta": 10000.0, "factor": 2.0})
 add("a theta below 1", "invalid_argument", ["rope_theta"], rope_parameters={"rope_type": "default", "rope_theta": 0.5})
 add("a rotation of words", "invalid_argument", ["rope_parameters", "an object"], rope_parameters="default")
 
@@ -72,11 +78,42 @@ add_text("a number without end", "corrupt", ["JSON"], b"{\"model_type\": 1e99999
 add_text("other bytes", "corrupt", ["JSON"], bytes(range(128, 256)))
 
 
-@suite.test("an end-of-text token outside the vocabulary is refused")
+@suite.test("an end-of-text token of another model is named and not used")
 def end_of_text(program):
+    expected = program.succeed("run", "-p", "Emma was", "-n", 8)
     with models.copy_of(program) as model:
         model.change_json("generation_config.json", eos_token_id=5000)
-        program.refuse("invalid_argument", ["generation_config.json", "eos_token_id", "2047", "5000"], "run", model, "-p", "x")
+        result = program.succeed("run", model, "-p", "Emma was", "-n", 8)
+        require_equal(result.out, expected.out, "text")
+        require_equal([line for line in result.err.splitlines() if "eos_token_id" in line],
+                      [f"{model}/generation_config.json: eos_token_id: expected an integer of 0 to 2047, found 5000: not used"], "notice")
+
+
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32\nsize 5241\n"
+
+
+@suite.test("git-lfs pointers and adapters are named as what they are")
+def not_the_file(program):
+    for name in ("config.json", "generation_config.json", "tokenizer.json", "model.safetensors"):
+        with models.copy_of(program) as model:
+            (model.path / name).write_bytes(POINTER)
+            program.refuse("corrupt", [name, "a git-lfs pointer", "git lfs pull"], "run", model, "-p", "x")
+    with models.copy_of(program) as model:
+        gguf = model.path / "m.gguf"
+        gguf.write_bytes(POINTER)
+        program.refuse("corrupt", ["m.gguf", "a git-lfs pointer"], "run", gguf, "-p", "x")
+        (model.path / "adapter_config.json").write_text("{}")
+        for command in (("run", model, "-p", "x"), ("inspect", model), ("plan", model)):
+            program.refuse("unsupported", ["adapter_config.json", "LoRA", "merge"], *command)
+
+
+@suite.test("keys that transformers has defaults for may be missing, and NaN stand where nobody reads")
+def left_out(program):
+    expected = program.output_ids("-p", "Emma was", "-n", 8)
+    with models.copy_of(program) as model:
+        model.change_config(max_position_embeddings=None, linear_conv_kernel_dim=None, router_aux_loss_coef=float("nan"),
+                            limits=[float("inf"), -float("inf")], output_gate_type="swish")
+        require_equal(program.output_ids(model, "-p", "Emma was", "-n", 8), expected, "output ids")
 
 
 @suite.test("sizes at their limits that the weights do not have are refused without asking for memory")

@@ -98,6 +98,19 @@ add_tensor("a transposed tensor", "mismatch", ["[192, 448]", "[448, 192]"], lamb
 add_tensor("a tensor of another size", "mismatch", ["[447, 192]", "[448, 192]"], lambda t, s, d: (t, [447, 192], d[:447 * 192 * 2]))
 add_tensor("a tensor of another rank", "mismatch", ["[86016]", "[448, 192]"], lambda t, s, d: (t, [448 * 192], d))
 add_tensor("a norm of another size", "mismatch", ["[191]", "[192]"], lambda t, s, d: (t, [191], d[2:]), tensor=NORM)
+@suite.test("a shape that does not fit names the shard")
+def shard(program):
+    with models.copy_of(program) as model:
+        tensors = model.tensors()
+        dtype, shape, data = tensors[QKV]
+        tensors[QKV] = (dtype, shape[::-1], data)
+        items = list(tensors.items())
+        model.write_shards([dict(items[:50]), dict(items[50:])])
+        name = f"model-{1 if QKV in dict(items[:50]) else 2:05}-of-00002.safetensors"
+        for arguments in (("run", model, "-p", "x"), ("inspect", model)):
+            program.refuse("mismatch", [name, QKV, "[192, 448]", "[448, 192]"], *arguments)
+
+
 add_tensor("I32 weights", "mismatch", ["i32", "f32, bf16 or f16"], lambda t, s, d: ("I32", s, d + d))
 add_tensor("F64 weights", "mismatch", ["f64", "f32, bf16 or f16"], lambda t, s, d: ("F64", s, d * 4))
 add_tensor("F8 weights", "unsupported", ["F8_E4M3", "convert"], lambda t, s, d: ("F8_E4M3", s, d[::2]))

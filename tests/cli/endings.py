@@ -1,5 +1,6 @@
 """How runs end that do not come to their own end: Ctrl-C, readers that go away, full disks. And runs that only print help."""
 
+import json
 import os
 import pathlib
 import re
@@ -170,4 +171,20 @@ def exit_codes(program):
 @suite.test("--version is one line")
 def version(program):
     words = program.succeed("--version").out.split(" ")
-    require_equal((len(words), words[0], words[1].count("."), words[1][-1]), (2, "tandem", 2, "\n"), "name and version")
+    require_equal((len(words), words[0], words[1].count("."), words[2:]), (4, "tandem", 2, ["(arithmetic", "2)\n"]), "name and versions")
+
+
+@suite.test("whatever is for machines names the arithmetic version")
+def arithmetic_version(program):
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder)
+        program.succeed("run", "-p", "x", "-n", 1, "--ledger", path / "ledger", "--trace", path / "trace")
+        (path / "ids").write_text("1,2,3")
+        program.succeed("score", "--ids", path / "ids", "--json", path / "score")
+        found = {name: json.loads((path / name).read_text().splitlines()[0]) for name in ("ledger", "score")}
+        found["trace"] = json.loads((path / "trace").read_text())["otherData"]
+        found["quantize"] = program.json("quantize", path / "packed", "--gear", "mlp=q4")
+        found.update({command: program.json(command) for command in ("inspect", "plan")})
+        found["run"] = program.json("run", "-p", "x", "-n", 1)
+        found["fallback"] = program.succeed("fallback", "--json", "-").json()
+    require_equal({name: output.get("arithmetic_version") for name, output in found.items()}, dict.fromkeys(found, 2), "versions")

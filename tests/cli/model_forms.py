@@ -75,6 +75,35 @@ def own_head(program):
         require_equal(program.output_ids(model, *ARGUMENTS), [0] * 16, "output ids of a head of zeros")
 
 
+@suite.test("a head that differs from the embedding is used though config.json ties them, an equal one is tied")
+def other_head(program):
+    with models.copy_of(program) as model:
+        tensors = model.tensors()
+        dtype, shape, data = tensors["model.embed_tokens.weight"]
+        tensors["lm_head.weight"] = (dtype, shape, data)
+        models.write_tensors(model.weights, tensors)
+        tied = program.json("run", model, *ARGUMENTS)
+        require_equal(tied["model"]["parameters"], program.json("run", *ARGUMENTS)["model"]["parameters"], "parameters with an equal head")
+        require_same_text(program, model, "with an equal head")
+        # The rows of the vocabulary the other way round.
+        row = shape[1] * 2
+        turned = b"".join(data[at:at + row] for at in range(len(data) - row, -row, -row))
+        tensors["lm_head.weight"] = (dtype, shape, turned)
+        models.write_tensors(model.weights, tensors)
+        require(program.json("inspect", model)["tie_word_embeddings"] is False, "inspect says that it is tied")
+        result = program.succeed("run", model, "-p", "It", "-n", 1, "--json")
+        first = program.output_ids("-p", "It", "-n", 1)[0]
+        require_equal(result.json()["output_ids"], [shape[0] - 1 - first], "the first token by the turned head")
+        require("lm_head.weight differs from the embedding: it is used" in result.err, f"no notice\n{result}")
+        whole = program.succeed("run", model, *ARGUMENTS, "--json").json()["output_ids"]
+        packed = model.path / "packed"
+        program.succeed("quantize", model, packed, "--gear", "mlp=q4")
+        first = program.output_ids("-p", "It", "-n", 1, "--gear", "mlp=q4")[0]
+        require_equal(program.output_ids(packed, "-p", "It", "-n", 1), [shape[0] - 1 - first], "the first token of the quantised model")
+        model.change_config(tie_word_embeddings=False)
+        require_equal(program.output_ids(model, *ARGUMENTS), whole, "output ids as config.json says it now")
+
+
 @suite.test("tensors may lie at odd addresses")
 def unaligned(program):
     with models.copy_of(program) as model:

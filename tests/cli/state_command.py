@@ -1,6 +1,7 @@
 """tandem state: a sequence saved in the middle and continued elsewhere, and files that are not what they were."""
 
 import contextlib
+import ctypes
 import pathlib
 import struct
 import tempfile
@@ -130,6 +131,58 @@ def other_model(program):
         program.refuse("mismatch", ["a.tds", "number of layers: expected 8, found 4"], "state", "load", path)
 
 
+@suite.test("state of a model whose config differs is refused")
+def other_config(program):
+    rope = {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.25}
+    changes = ({"rope_parameters": {**rope, "rope_theta": 500.0}}, {"rope_parameters": {**rope, "partial_rotary_factor": 0.5}},
+               {"rms_norm_eps": 0.5})
+    with models.copy_of(program) as model, saved(program, "-p", "Emma was") as path:
+        program.succeed("state", "load", path, model, "-n", 1)
+        original = (model.path / "config.json").read_text()
+        for change in changes:
+            (model.path / "config.json").write_text(original)
+            model.change_config(**change)
+            program.refuse("mismatch", ["a.tds", "model: expected"], "state", "load", path, model)
+        (model.path / "config.json").write_text(original)
+        model.change_config(eos_token_id=7, max_position_embeddings=2048)
+        program.succeed("state", "load", path, model, "-n", 1)
+        program.refuse("mismatch", ["a.tds", "model: expected"], "state", "load", path, model, "--gear", "layer.7.mlp=f32")
+
+
+class Hash(ctypes.Structure):
+    _fields_ = [("low", ctypes.c_uint64), ("high", ctypes.c_uint64)]
+
+
+def resealed(content):
+    """Header and file with checksums that agree, by the library that the program uses."""
+    function = ctypes.CDLL("libxxhash.so.0").XXH3_128bits
+    function.argtypes, function.restype = (ctypes.c_char_p, ctypes.c_size_t), Hash
+
+    def sealed(part):
+        found = function(part, len(part))
+        return part + struct.pack("<QQ", found.high, found.low)
+    end = struct.unpack("<Q", content[16:24])[0]
+    return sealed(sealed(content[:end - 16]) + content[end:-16])
+
+
+@suite.test("state of another arithmetic version is shown and refused, and UNSAFE shows")
+def other_arithmetic(program):
+    with saved(program, "-p", "Emma was") as path:
+        whole = path.read_bytes()
+        require(resealed(whole) == whole, "the test does not seal as the program does")
+        old = resealed(whole[:172] + struct.pack("<i", 1) + whole[176:])
+        marked = resealed(whole[:36] + struct.pack("<I", 3) + whole[40:])
+        copy = changed(path, lambda content: old)
+        require_equal(program.json("state", "info", copy)["arithmetic_version"], 1, "arithmetic version")
+        program.refuse("mismatch", ["b.tds", "arithmetic version 1", "version 2"], "state", "load", copy)
+        difference = program.run("state", "diff", path, copy)
+        require("arithmetic version: expected 2, found 1" in difference.out, str(difference))
+        copy = changed(path, lambda content: marked)
+        require_equal(program.json("state", "info", copy)["unsafe"], True, "the mark")
+        require("UNSAFE" in program.succeed("state", "info", copy).out, "no mark in the text")
+        require("one of them is UNSAFE" in program.run("state", "diff", path, copy).out, "no mark in the difference")
+
+
 @suite.test("a context that is too small is refused")
 def small_context(program):
     with saved(program, "--ids", listed(range(1, 21))) as path:
@@ -145,6 +198,7 @@ def info(program):
         text = program.succeed("state", "info", path).out
         size = path.stat().st_size
     fingerprint = program.json("run", "-p", "x", "-n", 1)["model"]["fingerprint"]
+    require_equal((found["format_version"], found["arithmetic_version"], found["unsafe"]), (2, 2, False), "versions and mark")
     require_equal((found["tokens"], found["ids"], found["model"], found["bytes"]), (2, [39, 571, 4], fingerprint, size), "contents")
     require_equal(found["sampling"], {"temperature": 0.5, "top_k": 0, "top_p": 1.0, "seed": 9, "min_p": 0.0, "repeat_penalty": 1.0,
                                        "presence_penalty": 0.0, "frequency_penalty": 0.0, "repeat_last_n": 64}, "sampling")
@@ -198,7 +252,7 @@ def verify(program):
         layer = program.json("state", "info", path)["layers"][5]
         size = path.stat().st_size
         cases = [("corrupt", ["no snapshot", "TANDEMSS"], flip(0)),
-                 ("unsupported", ["format version 3", "version 2"], lambda c: c[:8] + struct.pack("<i", 3) + c[12:]),
+                 ("unsupported", ["format version 1", "version 2"], lambda c: c[:8] + struct.pack("<i", 1) + c[12:]),
                  ("corrupt", ["truncated", f"{size - 1} bytes", f"{size}"], lambda c: c[:-1]),
                  ("corrupt", ["truncated", "10 bytes"], lambda c: c[:10]),
                  ("corrupt", ["empty"], lambda c: b""),

@@ -5,6 +5,7 @@
 #include "core/numerics.hpp"
 #include "core/q4_quantizer.hpp"
 #include "core/text/tokenizer.hpp"
+#include "graph/model/convert.hpp"
 #include "graph/model/gguf_model.hpp"
 #include "graph/model/qwen35.hpp"
 #include "graph/model/synthetic.hpp"
@@ -51,6 +52,38 @@ TEST(GgufModel, OfBf16IsTheDirectorysModelInBits) {
   EXPECT_EQ(file.config(), tiny().config());
   EXPECT_EQ(file.notices(), std::vector<std::string>());
   expect_same_weights(tiny(), *file.open());
+}
+
+/// The shipped model with a head of its own, whose values are the embedding's times `factor`.
+Model with_head(float factor) {
+  ModelConfig config = tiny().config();
+  config.tie_word_embeddings = false;
+  const auto source = [&](const Weight& weight) -> HostTensor {
+    const bool head = weight.name == "lm_head.weight";
+    const HostTensor tensor =
+        tiny().weight(weight_named(tiny().graph(), head ? "embed_tokens.weight" : weight.name)).on_host();
+    if (!head) return tensor;
+    const HostTensor wide = widen_to_f32(tensor.view);
+    auto* values = const_cast<float*>(wide.view.row<float>(0));
+    std::for_each(values, values + wide.view.shape.elements(), [&](float& value) { value *= factor; });
+    return round_to_bf16(wide.view);
+  };
+  return Model(config, build_model_graph(config), source);
+}
+
+TEST(GgufModel, AHeadThatDiffersIsUsedAndAnEqualOneIsTied) {
+  const Model other = with_head(-1), same = with_head(1);
+  const GgufModelFile with_other = open(test::as_gguf(other, {}));
+  EXPECT_FALSE(with_other.config().tie_word_embeddings);
+  expect_same_weights(other, *with_other.open());
+  for (const std::uint32_t type : {test::kGgmlBf16, test::kGgmlF32}) {
+    const GgufModelFile with_same = open(test::as_gguf(same, {.matrix_type = type}));
+    EXPECT_TRUE(with_same.config().tie_word_embeddings);
+    EXPECT_EQ(with_same.notices(), std::vector<std::string>());
+    expect_same_weights(*open(TinyGguf{.matrix_type = type}).open(), *with_same.open());
+  }
+  const GgufModelFile quantised = open(test::as_gguf(same, {.matrix_type = test::kGgmlQ8_0}));
+  EXPECT_FALSE(quantised.config().tie_word_embeddings);
 }
 
 TEST(GgufModel, LeavesInTheMappingWhatNeedsNoChange) {

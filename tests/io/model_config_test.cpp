@@ -129,6 +129,9 @@ TEST(ModelConfig, RefusesVariantsThatAreNotBuilt) {
   expect_refused("hidden_act", "gelu", kUnsupported, {"only \"silu\"", "\"gelu\""});
   expect_refused("attention_bias", true, kUnsupported, {"only false"});
   expect_refused("attn_output_gate", false, kUnsupported, {"only true"});
+  expect_refused("output_gate_type", "sigmoid", kUnsupported, {"only \"swish\" and \"silu\"", "\"sigmoid\""});
+  for (const Json& gate : {Json("swish"), Json("silu"), Json()})
+    EXPECT_NO_THROW(parse_with("output_gate_type", gate));
   EXPECT_NO_THROW(parse_with("num_experts", 0));
   EXPECT_NO_THROW(parse_with("num_experts", nullptr));
   EXPECT_NO_THROW(parse_with("attn_output_gate", true));
@@ -150,8 +153,31 @@ TEST(ModelConfig, ChecksEverySize) {
     expect_refused(key, "4", kInvalid, {"found \"4\""});
     expect_refused(key, Json::array({4}), kInvalid, {"found an array of 1"});
     expect_refused(key, true, kInvalid, {"found true"});
+    const std::string_view name = key;
+    if (name == "max_position_embeddings" || name == "linear_conv_kernel_dim") continue;
     expect_refused(key, nullptr, kInvalid, {"is missing"});
     expect_refused(key, "absent", kInvalid, {"is missing", "expected an integer of"});
+  }
+}
+
+TEST(ModelConfig, WhatMayBeLeftOutIsAsInTransformers) {
+  for (const Json& missing : {Json("absent"), Json()}) {
+    EXPECT_EQ(parse_with("max_position_embeddings", missing).max_position_embeddings, 32768);
+    EXPECT_EQ(parse_with("linear_conv_kernel_dim", missing).linear_conv_kernel_dim, 4);
+  }
+}
+
+TEST(ModelConfig, NumbersThatJsonHasNoWordForAreRefusedWhereTheyAreRead) {
+  std::string text = tiny_json().dump();
+  text.replace(0, 1, R"({"a": NaN, "b": [Infinity, -Infinity], "c \" NaN": {"d": "NaN, \" Infinity"},)");
+  EXPECT_EQ(parse_model_config(text, "c"), parse(tiny_json()));
+  const std::string eps = "\"rms_norm_eps\":";
+  const std::size_t at = text.find(eps) + eps.size();
+  text.replace(at, text.find(',', at) - at, "NaN");
+  expect_error([&] { parse_model_config(text, "c"); }, kInvalid,
+               {"rms_norm_eps: expected a number, found \"NaN\""});
+  for (const char* word : {"{\"a\": nan}", "{\"a\": +Infinity}", "{\"a\": NaNs}", "NaN NaN"}) {
+    expect_error([&] { parse_model_config(word, "c"); }, ErrorCode::corrupt, {"c: not valid JSON"});
   }
 }
 
@@ -207,10 +233,15 @@ TEST(ModelConfig, ReadsRopeParameters) {
   EXPECT_EQ(parse(json).rotary_dim, 64);
   json.erase("rope_theta");
   json.erase("partial_rotary_factor");
-  EXPECT_EQ(parse(json).rope_theta, 1e7);
+  expect_error([&] { parse(json); }, kInvalid,
+               {"config.json: rope_theta is missing, expected a number above 1"});
+  json["rope_theta"] = 7;
+  EXPECT_EQ(parse(json).rope_theta, 7);
   EXPECT_EQ(parse(json).rotary_dim, 16);
-  json["rope_scaling"] = nullptr;
-  EXPECT_NO_THROW(parse(json));
+  for (const Json& nothing : {Json(), Json::object(), Json({{"type", "default"}, {"factor", nullptr}})}) {
+    json["rope_scaling"] = nothing;
+    EXPECT_EQ(parse(json).rope_theta, 7);
+  }
   // Some exports leave the factor out of the dictionary.
   EXPECT_EQ(parse_with("rope_parameters", {{"rope_theta", 20}}).rotary_dim, 16);
 }
@@ -225,11 +256,22 @@ TEST(ModelConfig, RefusesBadRopeParameters) {
   refuse({{"rope_theta", 1}}, kInvalid, {"rope_theta: expected a number above 1, found 1"});
   refuse({{"rope_theta", -1e7}}, kInvalid, {"rope_theta"});
   refuse({{"rope_theta", "1e7"}}, kInvalid, {"rope_parameters: rope_theta", "found \"1e7\""});
-  refuse({{"partial_rotary_factor", 0}}, kInvalid, {"partial_rotary_factor", "found 0"});
-  refuse({{"partial_rotary_factor", 1.5}}, kInvalid, {"partial_rotary_factor", "found 1.5"});
-  refuse({{"partial_rotary_factor", 0.01}}, kInvalid, {"gives 0 rotated elements"});
-  refuse({{"partial_rotary_factor", 0.24}}, kInvalid, {"0.24 of head_dim 64 gives 15 rotated elements"});
+  refuse({{"rope_theta", 1e4}, {"partial_rotary_factor", 0}}, kInvalid, {"partial_rotary_factor", "found 0"});
+  refuse({{"rope_theta", 1e4}, {"partial_rotary_factor", 1.5}}, kInvalid,
+         {"partial_rotary_factor", "found 1.5"});
+  refuse({{"rope_theta", 1e4}, {"partial_rotary_factor", 0.01}}, kInvalid, {"gives 0 rotated elements"});
+  refuse({{"rope_theta", 1e4}, {"partial_rotary_factor", 0.24}}, kInvalid,
+         {"0.24 of head_dim 64 gives 15 rotated elements"});
   refuse("default", kInvalid, {"rope_parameters: expected an object"});
+  for (const char* type : {"linear", "dynamic", "yarn", "longrope", "llama3", "proportional"}) {
+    const Json rope{{"rope_type", type}, {"rope_theta", 1e4}, {"factor", 4.0}};
+    refuse(rope, kUnsupported, {"rope_type", type});
+    expect_refused("rope_scaling", rope, kUnsupported, {"rope_scaling: rope_type", type});
+  }
+  refuse({{"rope_theta", 1e4}, {"factor", 4.0}}, kUnsupported, {"rope_parameters: \"factor\"", "found 4.0"});
+  refuse({{"full_attention", {{"rope_theta", 1e4}}}}, kUnsupported, {"rope_parameters: \"full_attention\""});
+  // transformers takes all of rope_scaling instead of rope_parameters.
+  expect_refused("rope_scaling", {{"rope_theta", 5e5}}, kUnsupported, {"rope_scaling: \"rope_theta\""});
   expect_refused("rope_scaling", {{"type", "yarn"}}, kUnsupported, {"rope_scaling: type", "\"yarn\""});
 }
 
@@ -265,12 +307,48 @@ TEST(ModelConfig, GenerationConfigWins) {
   EXPECT_THAT(load_model_config(dir.path()).eos_token_ids, ElementsAre(9));
   dir.write("generation_config.json", R"({"eos_token_id": [8, 9]})");
   EXPECT_THAT(load_model_config(dir.path()).eos_token_ids, ElementsAre(8, 9));
-  dir.write("generation_config.json", R"({"eos_token_id": 5000})");
-  expect_error([&] { load_model_config(dir.path()); }, kInvalid,
-               {"generation_config.json: eos_token_id", "5000"});
+  dir.write("generation_config.json", R"({"temperature": NaN, "eos_token_id": []})");
+  EXPECT_THAT(load_model_config(dir.path()).eos_token_ids, IsEmpty());
   dir.write("generation_config.json", "[]");
   expect_error([&] { load_model_config(dir.path()); }, kInvalid,
                {"generation_config.json: expected an object"});
+}
+
+TEST(ModelConfig, EndsOfAnotherModelAreLeftOutAndNamed) {
+  const TempDir dir;
+  dir.write("config.json", tiny_json().dump());
+  for (const char* ids : {"5000", "2048", "-1", "\"x\"", "1.5", "18446744073709551615", "[2048]", "true"}) {
+    dir.write("generation_config.json", fmt::format("{{\"eos_token_id\": {}}}", ids));
+    std::vector<std::string> notices;
+    EXPECT_THAT(load_model_config(dir.path(), &notices).eos_token_ids, ElementsAre(2045)) << ids;
+    EXPECT_THAT(notices, ElementsAre(testing::HasSubstr(
+                             "generation_config.json: eos_token_id: expected an integer of 0 "
+                             "to 2047, found ")));
+    EXPECT_NO_THROW(load_model_config(dir.path()));
+  }
+  dir.write("generation_config.json", R"({"eos_token_id": [248046, 7, 248044]})");
+  std::vector<std::string> notices;
+  EXPECT_THAT(load_model_config(dir.path(), &notices).eos_token_ids, ElementsAre(7));
+  EXPECT_EQ(notices.size(), 2u);
+}
+
+TEST(ModelConfig, AdaptersAndPointersAreNamedAsWhatTheyAre) {
+  constexpr const char* kPointer =
+      "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32\nsize "
+      "9\n";
+  const TempDir dir;
+  dir.write("config.json", kPointer);
+  expect_error([&] { load_model_config(dir.path()); }, ErrorCode::corrupt,
+               {"config.json: a git-lfs pointer", "'git lfs pull'"});
+  dir.write("model.gguf", kPointer);
+  expect_error([&] { load_model_config(dir.path() / "model.gguf"); }, ErrorCode::corrupt,
+               {"model.gguf: a git-lfs pointer"});
+  dir.write("config.json", tiny_json().dump());
+  dir.write("generation_config.json", kPointer);
+  expect_error([&] { load_model_config(dir.path()); }, ErrorCode::corrupt,
+               {"generation_config.json: a git-lfs pointer"});
+  dir.write("adapter_config.json", "{}");
+  expect_error([&] { load_model_config(dir.path()); }, kUnsupported, {"LoRA adapter", "merge"});
 }
 
 TEST(ModelConfig, RefusesWhatIsNoConfig) {

@@ -63,6 +63,7 @@ TEST_F(ContractTest, TheFirstDifferenceIsNamed) {
   differs("kv_layout: expected kv_heads,tokens,head_dim, found x",
           [](StateContract& c) { c.kv_layout = "x"; });
   differs("head_order: expected grouped, found tiled", [](StateContract& c) { c.head_order = "tiled"; });
+  differs("arithmetic version: expected 2, found 1", [](StateContract& c) { c.arithmetic = 1; });
   differs("model: expected model-1, found model-2", [](StateContract& c) { c.model = "model-2"; });
   differs("tokens: expected 3, found 4", [](StateContract& c) { c.tokens = 4, c.layers.clear(); });
   differs("number of checksums: expected 5, found 4", [](StateContract& c) { c.layers.pop_back(); });

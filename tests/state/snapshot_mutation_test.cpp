@@ -18,7 +18,7 @@ class Mutation {
       : bytes_(std::move(bytes)), layout_(layout), random_("snapshot", number) {}
 
   std::string make() {
-    switch (below(10)) {
+    switch (below(11)) {
       case 0:
       case 1:
         flip();
@@ -31,7 +31,7 @@ class Mutation {
           bytes_ += static_cast<char>(random_.bits(next_++));
         break;
       case 4:
-        put(bytes_, 8, static_cast<std::int32_t>(2 + below(1000)));
+        put(bytes_, 8, static_cast<std::int32_t>(kSnapshotVersion + 1 + below(1000)));
         seal_all(bytes_);
         break;
       case 5:
@@ -45,6 +45,9 @@ class Mutation {
         break;
       case 8:
         change_text();
+        break;
+      case 9:
+        change_arithmetic();
         break;
       default:
         swap_sizes();
@@ -71,7 +74,8 @@ class Mutation {
   }
   /// Sizes and counts, to a value near, huge or arbitrary, behind checksums that agree.
   void change_number() {
-    constexpr std::size_t kNumbers[] = {16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 144};
+    // Behind 136 is room for sampling that has to be 0; at 168 are the layers and the arithmetic version.
+    constexpr std::size_t kNumbers[] = {16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 184};
     const std::size_t at = kNumbers[below(std::size(kNumbers))];
     const std::uint64_t old = number_at<std::uint64_t>(bytes_, at), arbitrary = random_.bits(next_++);
     // One more id would be a padding zero read as token 0: a proper file. One less is none.
@@ -94,6 +98,10 @@ class Mutation {
     bytes_[at] = static_cast<char>(bytes_[at] ^ static_cast<char>(1 + below(255)));
     reseal_what_can_be();
   }
+  void change_arithmetic() {
+    put(bytes_, 172, static_cast<std::int32_t>(kArithmeticVersion + 1 + below(1000)));
+    reseal_what_can_be();
+  }
   /// Two sizes for one another, which changes no number of bytes.
   void swap_sizes() {
     constexpr std::pair<std::size_t, std::size_t> kPairs[] = {{40, 48}, {48, 56}, {40, 56}, {80, 88}};
@@ -106,7 +114,7 @@ class Mutation {
   /// The mutation may have changed the header's length itself.
   void reseal_what_can_be() {
     const auto header = number_at<std::uint64_t>(bytes_, 16);
-    if (header >= 168 && header < bytes_.size()) seal(bytes_, header);
+    if (header >= 192 && header < bytes_.size()) seal(bytes_, header);
     seal(bytes_, bytes_.size());
   }
 
@@ -122,7 +130,7 @@ constexpr const char* kRefusals[] = {
     "header was changed", "was changed: ", "header: layer", "header: elements",
     "a length of",        "are left",      "contradict",    "key_dim",
     "kv_heads",           "head_order",    "model:",        "unknown kind",
-    "printable",          "seen ",         "conv_layout"};
+    "printable",          "seen ",         "conv_layout",   "arithmetic version"};
 
 class SnapshotMutationTest : public SnapshotTest {
  protected:

@@ -1,5 +1,6 @@
 #include "state/snapshot.hpp"
 
+#include "state/unsafe_restart.hpp"
 #include "tests/state/snapshot_fixture.hpp"
 
 namespace tandem::testing {
@@ -81,6 +82,46 @@ TEST_F(SnapshotTest, ForeignStateIsAMismatchThatNamesTheField) {
     import_snapshot(wide, on({0, 0, 0, 0, 0}), snapshot, kModel);
   });
   EXPECT_EQ(used(manager), Used{});
+}
+
+TEST_F(SnapshotTest, StateOfAnotherArithmeticVersionIsAMismatchThatNamesBoth) {
+  std::string bytes = read(save(3));
+  ASSERT_EQ(number_at<std::int32_t>(bytes, 172), kArithmeticVersion);
+  put(bytes, 172, kArithmeticVersion - 1);
+  seal_all(bytes);
+  const Snapshot snapshot = Snapshot::open(write(bytes));
+  EXPECT_EQ(snapshot.contract().arithmetic, kArithmeticVersion - 1);
+  expect_error(ErrorCode::mismatch, {"b.tds", "arithmetic version 1", "version 2", "from the tokens"}, [&] {
+    import_snapshot(manager, on({0, 0, 0, 0, 0}), snapshot, kModel);
+  });
+  EXPECT_EQ(used(manager), Used{});
+}
+
+TEST_F(SnapshotTest, AFileOfTheFirstFormatIsRefusedByItsVersion) {
+  std::string bytes = read(save(3));
+  put(bytes, 8, std::int32_t{1});
+  seal_all(bytes);
+  expect_error(ErrorCode::unsupported, {"format version 1, this program reads version 2"},
+               [&] { Snapshot::open(write(bytes)); });
+}
+
+TEST_F(SnapshotTest, TheMarkOfAnUnsafeRestartSurvivesAFile) {
+  const SequenceId id = open_split();
+  advance(manager, id, step(3));
+  save_snapshot(path(), manager, id, kModel, ids(4));
+  EXPECT_FALSE(Snapshot::open(path()).unsafe());
+  unsafe_restart(manager, id, {1, 0, 0, 0, 0});
+  save_snapshot(path("b.tds"), manager, id, kModel, ids(4));
+  const Snapshot marked = Snapshot::open(path("b.tds"));
+  EXPECT_TRUE(marked.unsafe());
+  EXPECT_FALSE(marked.sampling());
+  const SequenceId loaded = import_snapshot(manager, on({0, 0, 1, 1, 0}), marked, kModel);
+  EXPECT_TRUE(manager.unsafe(loaded));
+  manager.close(id);
+  save_snapshot(path("c.tds"), manager, loaded, kModel, ids(4));
+  EXPECT_TRUE(read(path("c.tds")) == read(path("b.tds")));
+  const SequenceId safe = import_snapshot(manager, on({0, 0, 0, 0, 0}), Snapshot::open(path()), kModel);
+  EXPECT_FALSE(manager.unsafe(safe));
 }
 
 TEST_F(SnapshotTest, PagesMayHaveAnotherSizeThere) {

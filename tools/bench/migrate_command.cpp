@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "core/arithmetic.hpp"
 #include "graph/model/qwen35.hpp"
 #include "graph/model/synthetic.hpp"
 #include "tools/bench/commands.hpp"
@@ -124,7 +125,8 @@ nlohmann::json to_json(const VerbCost& cost) {
 }
 
 nlohmann::json to_json(const MigrateResult& r) {
-  return {{"model", r.model},
+  return {{"arithmetic_version", kArithmeticVersion},
+          {"model", r.model},
           {"from", {{"backend", r.from}, {"description", r.from_description}}},
           {"to", {{"backend", r.to}, {"description", r.to_description}}},
           {"link", r.link},

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "core/arithmetic.hpp"
 #include "core/random.hpp"
 #include "graph/model/qwen35.hpp"
 #include "graph/model/synthetic.hpp"
@@ -96,7 +97,8 @@ RoundTripResult measure(const RoundTripOptions& options) {
 }
 
 nlohmann::json to_json(const RoundTripResult& r) {
-  return {{"model", r.model},
+  return {{"arithmetic_version", kArithmeticVersion},
+          {"model", r.model},
           {"layer_kind", "gdn"},
           {"backend", r.backend},
           {"description", r.description},

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "core/arithmetic.hpp"
 #include "tools/json_number.hpp"
 
 namespace tandem::tools {
@@ -150,6 +151,7 @@ json to_json(const FallbackReport& report) {
   const auto new_begin = report.undisturbed.ids.begin() + std::ssize(report.setup.prompt);
   return {{"format", "tandem-fallback"},
           {"version", kFallbackVersion},
+          {"arithmetic_version", kArithmeticVersion},
           {"model", {{"name", report.session.model}, {"fingerprint", report.session.fingerprint}}},
           {"placement", report.session.placement},
           {"homes", report.session.homes},

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "core/arithmetic.hpp"
 #include "core/shape.hpp"
 #include "tools/json_number.hpp"
 
@@ -170,6 +171,7 @@ nlohmann::json to_json(const GearsReport& report) {
                       {"projections", to_json(budget.projections)}});
   }
   return {{"version", kGearsVersion},
+          {"arithmetic_version", kArithmeticVersion},
           {"model", report.model},
           {"fingerprint", report.fingerprint},
           {"place", report.place},

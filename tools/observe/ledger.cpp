@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/arithmetic.hpp"
+
 namespace tandem::tools {
 namespace {
 
@@ -70,6 +72,7 @@ void Ledger::begin(const ObservedSession& session, bool checksums) {
   write({{"kind", "header"},
          {"format", "tandem-ledger"},
          {"version", kLedgerVersion},
+         {"arithmetic_version", kArithmeticVersion},
          {"model", {{"name", session.model}, {"fingerprint", session.fingerprint}}},
          {"placement", session.placement},
          {"backends", session.backends},

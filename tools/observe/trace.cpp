@@ -5,6 +5,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "core/arithmetic.hpp"
+
 namespace tandem::tools {
 namespace {
 
@@ -65,6 +67,7 @@ void Trace::begin(const ObservedSession& session) {
   bytes_.assign(session.backends.size(), {});
   const json other = {{"format", "tandem-trace"},
                       {"version", 1},
+                      {"arithmetic_version", kArithmeticVersion},
                       {"model", session.model},
                       {"fingerprint", session.fingerprint},
                       {"placement", session.placement}};
