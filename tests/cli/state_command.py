@@ -170,7 +170,7 @@ def other_arithmetic(program):
     with saved(program, "-p", "Emma was") as path:
         whole = path.read_bytes()
         require(resealed(whole) == whole, "the test does not seal as the program does")
-        old = resealed(whole[:172] + struct.pack("<i", 1) + whole[176:])
+        old = resealed(whole[:188] + struct.pack("<i", 1) + whole[192:])
         marked = resealed(whole[:36] + struct.pack("<I", 3) + whole[40:])
         copy = changed(path, lambda content: old)
         require_equal(program.json("state", "info", copy)["arithmetic_version"], 1, "arithmetic version")

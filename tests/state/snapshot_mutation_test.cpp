@@ -74,7 +74,7 @@ class Mutation {
   }
   /// Sizes and counts, to a value near, huge or arbitrary, behind checksums that agree.
   void change_number() {
-    // Behind 136 is room for sampling that has to be 0; at 168 are the layers and the arithmetic version.
+    // At 112 to 176 is the sampling, any values of which make a proper file; at 184 are the layers and the arithmetic version.
     constexpr std::size_t kNumbers[] = {16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 184};
     const std::size_t at = kNumbers[below(std::size(kNumbers))];
     const std::uint64_t old = number_at<std::uint64_t>(bytes_, at), arbitrary = random_.bits(next_++);
@@ -99,7 +99,7 @@ class Mutation {
     reseal_what_can_be();
   }
   void change_arithmetic() {
-    put(bytes_, 172, static_cast<std::int32_t>(kArithmeticVersion + 1 + below(1000)));
+    put(bytes_, 188, static_cast<std::int32_t>(kArithmeticVersion + 1 + below(1000)));
     reseal_what_can_be();
   }
   /// Two sizes for one another, which changes no number of bytes.

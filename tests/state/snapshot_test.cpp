@@ -86,8 +86,8 @@ TEST_F(SnapshotTest, ForeignStateIsAMismatchThatNamesTheField) {
 
 TEST_F(SnapshotTest, StateOfAnotherArithmeticVersionIsAMismatchThatNamesBoth) {
   std::string bytes = read(save(3));
-  ASSERT_EQ(number_at<std::int32_t>(bytes, 172), kArithmeticVersion);
-  put(bytes, 172, kArithmeticVersion - 1);
+  ASSERT_EQ(number_at<std::int32_t>(bytes, 188), kArithmeticVersion);
+  put(bytes, 188, kArithmeticVersion - 1);
   seal_all(bytes);
   const Snapshot snapshot = Snapshot::open(write(bytes));
   EXPECT_EQ(snapshot.contract().arithmetic, kArithmeticVersion - 1);
