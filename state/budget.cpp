@@ -15,7 +15,7 @@ void require_capacity(std::int64_t asked, const StateGeometry& geometry, LayerKi
   const std::int64_t layers = geometry.count(kind);
   if (asked < 0 || asked > layers) {
     fail(ErrorCode::invalid_argument, "state budget: room for {} {} layers on a backend, expected 0 to {}",
-         asked, name(kind), layers);
+         asked, state_name(kind), layers);
   }
 }
 
@@ -29,7 +29,7 @@ PoolSizes pool_sizes(const StateGeometry& geometry, const LayerCapacity& capacit
   require_positive(budget.kept_versions, "kept_versions");
   require_positive(budget.step_versions, "step_versions");
   require_capacity(capacity.recurrent, geometry, LayerKind::recurrent);
-  require_capacity(capacity.kv, geometry, LayerKind::kv);
+  require_capacity(capacity.kv, geometry, LayerKind::attention);
 
   if (capacity.spare < 0) {
     fail(ErrorCode::invalid_argument, "state budget: {} spare sequences, expected at least 0",

@@ -26,7 +26,8 @@ void compare_layers(const StateGeometry& expected, const StateGeometry& found, C
   comparison.field("number of layers", expected.layers.size(), found.layers.size());
   const std::size_t layers = std::min(expected.layers.size(), found.layers.size());
   for (std::size_t i = 0; i < layers; ++i) {
-    comparison.field(fmt::format("kind of layer {}", i), name(expected.layers[i]), name(found.layers[i]));
+    comparison.field(fmt::format("kind of layer {}", i), state_name(expected.layers[i]),
+                     state_name(found.layers[i]));
   }
 }
 
@@ -40,7 +41,7 @@ void compare_dims(const StateGeometry& expected, const StateGeometry& found, Com
     comparison.field("conv_channels", a.conv_channels, b.conv_channels);
     comparison.field("conv_kernel", a.conv_kernel, b.conv_kernel);
   }
-  if (expected.count(LayerKind::kv) > 0) {
+  if (expected.count(LayerKind::attention) > 0) {
     comparison.field("kv_heads", expected.kv.kv_heads, found.kv.kv_heads);
     comparison.field("head_dim", expected.kv.head_dim, found.kv.head_dim);
   }

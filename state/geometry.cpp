@@ -4,16 +4,13 @@
 
 #include "core/error.hpp"
 #include "core/shape.hpp"
+#include "state/layer_pieces.hpp"
 
 namespace tandem {
 namespace {
 
-std::int64_t aligned(std::int64_t bytes) {
-  return checked_add(bytes, kStateAlignment - 1, "state bytes") / kStateAlignment * kStateAlignment;
-}
-
-std::int64_t bytes_of(DType real, const Shape& shape, const char* what) {
-  return checked_mul(checked_elements(shape, what), static_cast<std::int64_t>(size_of(real)), what);
+std::int64_t bytes_of(const LayerPieces& pieces, std::string_view name, const char* what) {
+  return pieces.bytes_of(pieces.find(name), 0, what);
 }
 
 void require_at_least(std::int64_t value, std::int64_t least, const char* field) {
@@ -24,32 +21,32 @@ void require_at_least(std::int64_t value, std::int64_t least, const char* field)
 
 }  // namespace
 
-std::string_view name(LayerKind kind) { return kind == LayerKind::recurrent ? "recurrent" : "kv"; }
+std::string_view state_name(LayerKind kind) { return kind == LayerKind::recurrent ? "recurrent" : "kv"; }
 
 std::int64_t StateGeometry::count(LayerKind kind) const {
   return std::count(layers.begin(), layers.end(), kind);
 }
 
 std::int64_t StateGeometry::recurrent_bytes() const {
-  return bytes_of(real, {recurrent.value_heads, recurrent.key_dim, recurrent.value_dim},
-                  "recurrent state bytes");
+  return bytes_of(pieces_of(*this, LayerKind::recurrent), "recurrent", "recurrent state bytes");
 }
 
 std::int64_t StateGeometry::conv_bytes() const {
-  return bytes_of(real, {recurrent.conv_kernel - 1, recurrent.conv_channels}, "convolution state bytes");
+  return bytes_of(pieces_of(*this, LayerKind::recurrent), "conv", "convolution state bytes");
 }
 
-std::int64_t StateGeometry::conv_offset() const { return aligned(recurrent_bytes()); }
-
-std::int64_t StateGeometry::slot_bytes() const {
-  return checked_add(conv_offset(), aligned(conv_bytes()), "slot bytes");
+std::int64_t StateGeometry::conv_offset() const {
+  const LayerPieces pieces = pieces_of(*this, LayerKind::recurrent);
+  return pieces.slot_offset(pieces.find("conv"));
 }
 
-std::int64_t StateGeometry::page_bytes() const {
-  return bytes_of(real, {2, kv.kv_heads, kv.page_tokens, kv.head_dim}, "page bytes");
-}
+std::int64_t StateGeometry::slot_bytes() const { return pieces_of(*this, LayerKind::recurrent).slot_bytes(); }
 
-std::int64_t StateGeometry::page_stride() const { return aligned(page_bytes()); }
+std::int64_t StateGeometry::page_bytes() const { return pieces_of(*this, LayerKind::attention).page_bytes(); }
+
+std::int64_t StateGeometry::page_stride() const {
+  return pieces_of(*this, LayerKind::attention).page_stride();
+}
 
 std::int64_t StateGeometry::pages_for(std::int64_t tokens) const {
   require_at_least(tokens, 0, "tokens");
@@ -61,7 +58,7 @@ std::int64_t StateGeometry::sequence_bytes(std::int64_t tokens) const {
   std::int64_t bytes = 0;
   if (const std::int64_t n = count(LayerKind::recurrent))
     bytes = checked_mul(n, slot_bytes(), "sequence bytes");
-  if (const std::int64_t n = count(LayerKind::kv)) {
+  if (const std::int64_t n = count(LayerKind::attention)) {
     const std::int64_t layer = checked_mul(pages_for(tokens), page_stride(), "sequence bytes");
     bytes = checked_add(bytes, checked_mul(n, layer, "sequence bytes"), "sequence bytes");
   }
@@ -81,7 +78,7 @@ void validate(const StateGeometry& geometry) {
     require_at_least(geometry.recurrent.conv_channels, 1, "conv_channels");
     require_at_least(geometry.recurrent.conv_kernel, 2, "conv_kernel");
   }
-  if (geometry.count(LayerKind::kv) > 0) {
+  if (geometry.count(LayerKind::attention) > 0) {
     require_at_least(geometry.kv.kv_heads, 1, "kv_heads");
     require_at_least(geometry.kv.head_dim, 1, "head_dim");
     require_at_least(geometry.kv.page_tokens, 1, "page_tokens");

@@ -5,17 +5,12 @@
 #include <vector>
 
 #include "core/dtype.hpp"
+#include "core/layer_kind.hpp"
 
 namespace tandem {
 
-/// What a layer remembers of a sequence.
-enum class LayerKind : std::uint8_t {
-  recurrent,  ///< a matrix per value head and the convolution's last inputs; size independent of the tokens
-              ///< seen
-  kv,         ///< keys and values of every token seen
-};
-
-std::string_view name(LayerKind kind);
+/// What a layer remembers of a sequence, as messages and contracts call it: "recurrent" or "kv".
+std::string_view state_name(LayerKind kind);
 
 /// A Gated DeltaNet layer. Its state is S, real [value_heads, key_dim, value_dim], and the convolution's
 /// memory, real [conv_kernel - 1, conv_channels], oldest first.
@@ -43,7 +38,8 @@ struct KvDims {
 inline constexpr std::int64_t kStateAlignment = 64;
 
 /// Shapes of what one sequence remembers, layer by layer. All layers of a kind have the same shape. Plain
-/// data; the dimensions of a kind that no layer has are not looked at.
+/// data; the dimensions of a kind that no layer has are not looked at. The sizes come from the list of what a
+/// layer keeps (layer_pieces.hpp).
 ///
 /// All sizes are in bytes and 64 bits wide. Each function throws Error(invalid_argument) when the dimensions
 /// are not sizes or the result does not fit.

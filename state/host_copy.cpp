@@ -13,98 +13,67 @@ namespace {
 
 constexpr const char* kWhat = "bytes of a host copy";
 
-std::int64_t slots_bytes(const StateGeometry& geometry) {
-  const std::int64_t layers = geometry.count(LayerKind::recurrent);
-  return layers == 0 ? 0 : checked_mul(layers, geometry.slot_bytes(), kWhat);
+std::int64_t slots_bytes(const std::vector<LayerPieces>& layers) {
+  std::int64_t bytes = 0;
+  for (const LayerPieces& pieces : layers) bytes = checked_add(bytes, pieces.slot_bytes(), kWhat);
+  return bytes;
 }
 
-std::int64_t pages_bytes(const StateGeometry& geometry, std::int64_t pages) {
-  const std::int64_t layers = geometry.count(LayerKind::kv);
-  return layers == 0 ? 0 : checked_mul(checked_mul(layers, pages, kWhat), geometry.page_stride(), kWhat);
+std::int64_t pages_bytes(const std::vector<LayerPieces>& layers, std::int64_t pages) {
+  std::int64_t bytes = 0;
+  for (const LayerPieces& pieces : layers)
+    bytes = checked_add(bytes, checked_mul(pages, pieces.page_stride(), kWhat), kWhat);
+  return bytes;
 }
 
-/// What each of the two copies has of its own: all slots, and a page of each kv layer.
-std::int64_t own_bytes(const StateGeometry& geometry) {
-  return checked_add(slots_bytes(geometry), pages_bytes(geometry, 1), kWhat);
+/// What each of the two copies has of its own: all slots, and a page of each layer that has pages.
+std::int64_t own_bytes(const std::vector<LayerPieces>& layers) {
+  return checked_add(slots_bytes(layers), pages_bytes(layers, 1), kWhat);
 }
 
 std::int64_t pages_of(const StateGeometry& geometry, std::int64_t tokens) {
-  return geometry.count(LayerKind::kv) == 0 ? 0 : geometry.pages_for(tokens);
+  return geometry.count(LayerKind::attention) == 0 ? 0 : geometry.pages_for(tokens);
 }
 
 }  // namespace
 
 std::int64_t HostCopy::bytes(const StateGeometry& geometry, std::int64_t context_tokens) {
-  return checked_add(checked_mul(2, own_bytes(geometry), kWhat),
-                     pages_bytes(geometry, pages_of(geometry, context_tokens)), kWhat);
+  const std::vector<LayerPieces> layers = pieces_of(geometry);
+  return checked_add(checked_mul(2, own_bytes(layers), kWhat),
+                     pages_bytes(layers, pages_of(geometry, context_tokens)), kWhat);
 }
 
 HostCopy::HostCopy(const StateGeometry& geometry, std::int64_t context_tokens, Backend& memory, bool verify)
     : geometry_(geometry),
+      layers_(pieces_of(geometry)),
       pages_(pages_of(geometry, context_tokens)),
       verify_(verify),
       memory_(memory.allocate_staging(static_cast<std::size_t>(bytes(geometry, context_tokens)))) {}
 
-std::byte* HostCopy::slot(std::size_t which, std::int64_t recurrent_layer) const {
-  return static_cast<std::byte*>(memory_.data()) + static_cast<std::int64_t>(which) * own_bytes(geometry_) +
-         recurrent_layer * geometry_.slot_bytes();
-}
-
-/// A page of the copy that has that many tokens.
-std::byte* HostCopy::page(std::size_t which, std::int64_t kv_layer, std::int64_t page,
-                          std::int64_t tokens) const {
-  if (page >= full_pages(tokens)) {
-    return slot(which, 0) + slots_bytes(geometry_) + kv_layer * geometry_.page_stride();
-  }
-  return slot(2, 0) + (kv_layer * pages_ + page) * geometry_.page_stride();
-}
-
-/// Where the newest version lies and where it goes: without the full pages that are here already.
-std::vector<HostCopy::Piece> HostCopy::pieces(const StateManager& manager, SequenceId id,
-                                              std::size_t which) const {
+/// Where a layer's blocks lie on a backend, and here. Without the first pages of a layer, which are the same
+/// on both sides.
+std::vector<HostCopy::Piece> HostCopy::pieces(const std::function<LayerView(int)>& view_of, std::size_t which,
+                                              std::int64_t first_page) const {
   std::vector<Piece> all;
-  std::int64_t recurrent = 0, kv = 0;
-  for (std::size_t layer = 0; layer < geometry_.layers.size(); ++layer) {
-    const LayerView view = manager.view(id, static_cast<int>(layer));
-    const auto add = [&](const void* there, std::byte* here, std::int64_t bytes) {
-      all.push_back({view.backend, const_cast<void*>(there), here, static_cast<std::size_t>(bytes)});
-    };
-    if (view.kind == LayerKind::recurrent) {
-      std::byte* here = slot(which, recurrent++);
-      add(view.recurrent.data, here, geometry_.recurrent_bytes());
-      add(view.conv.data, here + geometry_.conv_offset(), geometry_.conv_bytes());
-      continue;
-    }
-    for (std::int64_t i = full_; i < std::ssize(view.pages); ++i) {
-      add(view.pages[static_cast<std::size_t>(i)], page(which, kv, i, view.tokens), geometry_.page_bytes());
-    }
-    ++kv;
-  }
-  return all;
-}
-
-/// Where a restored version is to be written.
-std::vector<HostCopy::Piece> HostCopy::pieces(StateManager& manager, const StateStep& step,
-                                              std::size_t which) const {
-  std::vector<Piece> all;
-  std::int64_t recurrent = 0, kv = 0;
-  for (std::size_t l = 0; l < geometry_.layers.size(); ++l) {
-    const int layer = static_cast<int>(l), home = manager.home(step.sequence(), layer);
-    Backend* backend = manager.view(step.sequence(), layer).backend;
-    const auto add = [&](void* there, std::byte* here, std::int64_t bytes) {
-      all.push_back({backend, there, here, static_cast<std::size_t>(bytes)});
-    };
-    if (geometry_.layers[l] == LayerKind::recurrent) {
-      std::byte* here = slot(which, recurrent++);
-      add(step.recurrent_out(layer, home).data, here, geometry_.recurrent_bytes());
-      add(step.conv_out(layer, home).data, here + geometry_.conv_offset(), geometry_.conv_bytes());
-      continue;
-    }
-    const std::span<void* const> pages = step.pages(layer, home);
-    for (std::int64_t i = 0; i < std::ssize(pages); ++i) {
-      add(pages[static_cast<std::size_t>(i)], page(which, kv, i, step.tokens()), geometry_.page_bytes());
-    }
-    ++kv;
+  auto* const begin = static_cast<std::byte*>(memory_.data());
+  const std::int64_t own = own_bytes(layers_);
+  std::byte* slot = begin + static_cast<std::int64_t>(which) * own;
+  std::byte* last_page = slot + slots_bytes(layers_);  // the one that is not full
+  std::byte* full_page = begin + 2 * own;
+  for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
+    const LayerView view = view_of(static_cast<int>(layer));
+    const std::int64_t stride = layers_[layer].page_stride();
+    for_each_run(view, [&](const StateRun& run) {
+      std::byte* here = slot + run.offset;
+      if (run.piece == nullptr) {
+        if (run.page < first_page) return;
+        here = run.page < full_pages(view.tokens) ? full_page + run.page * stride : last_page;
+      }
+      all.push_back({view.backend, run.data, here, static_cast<std::size_t>(run.bytes)});
+    });
+    slot += layers_[layer].slot_bytes();
+    last_page += stride;
+    full_page += pages_ * stride;
   }
   return all;
 }
@@ -122,7 +91,7 @@ std::int64_t HostCopy::take(const StateManager& manager, SequenceId id) {
   finish();
   target_ = whole_[0] < whole_[1] ? 0 : 1;
   whole_[target_] = -1;
-  const std::vector<Piece> all = pieces(manager, id, target_);
+  const std::vector<Piece> all = pieces([&](int layer) { return manager.view(id, layer); }, target_, full_);
   std::set<Backend*> used;
   std::int64_t bytes = 0;
   for (const Piece& piece : all) {
@@ -174,7 +143,7 @@ std::vector<std::int64_t> HostCopy::tokens() const {
 std::int64_t HostCopy::newest() const { return std::max({whole_[0], whole_[1], coming_}); }
 
 std::int64_t HostCopy::restored_bytes(std::int64_t tokens) const {
-  return tokens == 0 ? 0 : slots_bytes(geometry_) + pages_bytes(geometry_, pages_of(geometry_, tokens));
+  return tokens == 0 ? 0 : slots_bytes(layers_) + pages_bytes(layers_, pages_of(geometry_, tokens));
 }
 
 SequenceId HostCopy::restore(StateManager& manager, const SequenceOptions& options,
@@ -183,7 +152,8 @@ SequenceId HostCopy::restore(StateManager& manager, const SequenceOptions& optio
   if (tokens == 0) return id;
   try {
     StateStep step = manager.begin(id, tokens);
-    const std::vector<Piece> all = pieces(manager, step, whole_[0] == tokens ? 0 : 1);
+    const std::vector<Piece> all =
+        pieces([&](int layer) { return step.written(layer); }, whole_[0] == tokens ? 0 : 1, 0);
     std::set<Backend*> used;
     for (const Piece& piece : all) {
       piece.backend->upload(piece.there, piece.here, piece.bytes);

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -65,15 +66,14 @@ class HostCopy {
     std::size_t bytes;
   };
 
-  std::vector<Piece> pieces(const StateManager& manager, SequenceId id, std::size_t which) const;
-  std::vector<Piece> pieces(StateManager& manager, const StateStep& step, std::size_t which) const;
-  std::byte* slot(std::size_t which, std::int64_t recurrent_layer) const;
-  std::byte* page(std::size_t which, std::int64_t kv_layer, std::int64_t page, std::int64_t tokens) const;
+  std::vector<Piece> pieces(const std::function<LayerView(int)>& view_of, std::size_t which,
+                            std::int64_t first_page) const;
   std::int64_t full_pages(std::int64_t tokens) const { return tokens / geometry_.kv.page_tokens; }
   void require_equal(const Piece& piece) const;
   void arrived(std::int64_t tokens);
 
   StateGeometry geometry_;
+  std::vector<LayerPieces> layers_;
   std::int64_t pages_;  ///< of a layer
   bool verify_;
   Buffer memory_;  ///< of each copy the slots and the pages that are not full; then the full pages

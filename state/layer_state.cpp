@@ -3,73 +3,70 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/error.hpp"
-#include "core/shape.hpp"
-
 namespace tandem {
-namespace {
 
-std::vector<std::byte> download(Backend& backend, const ConstTensor& tensor) {
-  std::vector<std::byte> bytes(static_cast<std::size_t>(tensor.bytes()));
-  backend.download(bytes.data(), tensor.data, bytes.size());
-  return bytes;
+bool LayerState::operator==(const LayerState& other) const {
+  return kind == other.kind && tokens == other.tokens && pieces.list == other.pieces.list &&
+         pieces.real == other.pieces.real && bytes == other.bytes;
 }
 
-/// Turns pages of [2, kv_heads, page_tokens, head_dim] into keys and values of [kv_heads, tokens, head_dim].
-void download_pages(const StateGeometry& geometry, const LayerView& view, LayerState& state) {
-  const auto row = static_cast<std::size_t>(geometry.kv.head_dim) * size_of(geometry.real);
-  const auto page_tokens = static_cast<std::size_t>(geometry.kv.page_tokens);
-  const auto heads = static_cast<std::size_t>(geometry.kv.kv_heads);
-  const auto tokens = static_cast<std::size_t>(view.tokens);
-  state.keys.resize(heads * tokens * row);
-  state.values.resize(heads * tokens * row);
-  std::vector<std::byte> page(static_cast<std::size_t>(geometry.page_bytes()));
-  for (std::size_t i = 0; i < view.pages.size(); ++i) {
-    view.backend->download(page.data(), view.pages[i], page.size());
-    const std::size_t first = i * page_tokens;
-    const std::size_t bytes = std::min(page_tokens, tokens - first) * row;
-    for (std::size_t head = 0; head < heads; ++head) {
-      const std::size_t to = (head * tokens + first) * row;
-      std::memcpy(&state.keys[to], &page[head * page_tokens * row], bytes);
-      std::memcpy(&state.values[to], &page[(heads + head) * page_tokens * row], bytes);
-    }
-  }
+std::span<const std::byte> LayerState::piece(std::string_view name) const {
+  const auto found = std::ranges::find(pieces.list, name, &StatePiece::name);
+  if (found == pieces.list.end()) return {};
+  return std::span(bytes).subspan(
+      static_cast<std::size_t>(pieces.offset_of(*found, tokens)),
+      static_cast<std::size_t>(pieces.bytes_of(*found, tokens, "bytes of a layer's state")));
 }
-
-}  // namespace
 
 LayerState export_layer(const StateManager& manager, SequenceId id, int layer,
                         std::optional<std::int64_t> version) {
-  return export_layer(manager.geometry(), manager.view(id, layer, version));
+  return export_layer(manager.view(id, layer, version));
 }
 
-LayerState export_layer(const StateGeometry& geometry, const LayerView& view) {
-  LayerState state;
-  state.kind = view.kind;
-  state.tokens = view.tokens;
-  if (view.kind == LayerKind::recurrent) {
-    state.recurrent = download(*view.backend, view.recurrent);
-    state.conv = download(*view.backend, view.conv);
-  } else {
-    download_pages(geometry, view, state);
-  }
+LayerState export_layer(const LayerView& view) {
+  const LayerPieces& pieces = *view.pieces;
+  LayerState state{view.kind, view.tokens, pieces, {}};
+  state.bytes.resize(static_cast<std::size_t>(pieces.state_bytes(view.tokens)));
+  std::vector<std::byte> page;
+  for_each_run(view, [&](const StateRun& run) {
+    const auto bytes = static_cast<std::size_t>(run.bytes);
+    if (run.piece != nullptr) {
+      view.backend->download(
+          &state.bytes[static_cast<std::size_t>(pieces.offset_of(*run.piece, view.tokens))], run.data, bytes);
+      return;
+    }
+    page.resize(bytes);
+    view.backend->download(page.data(), run.data, bytes);
+    for (const PageRows& rows : rows_of(pieces, run.page, view.tokens)) {
+      std::memcpy(&state.bytes[static_cast<std::size_t>(rows.in_state)],
+                  &page[static_cast<std::size_t>(rows.in_page)], static_cast<std::size_t>(rows.bytes));
+    }
+  });
   return state;
 }
 
-std::int64_t layer_state_bytes(const StateGeometry& geometry, LayerKind kind, std::int64_t tokens) {
-  constexpr const char* kWhat = "bytes of a layer's state";
-  if (kind == LayerKind::recurrent) {
-    return checked_add(geometry.recurrent_bytes(), geometry.conv_bytes(), kWhat);
-  }
-  const Shape shape = {2, geometry.kv.kv_heads, tokens, geometry.kv.head_dim};
-  return checked_mul(checked_elements(shape, kWhat), static_cast<std::int64_t>(size_of(geometry.real)),
-                     kWhat);
+void import_layer(const LayerView& view, std::span<const std::byte> state) {
+  const LayerPieces& pieces = *view.pieces;
+  for_each_run(view, [&](const StateRun& run) {
+    const auto bytes = static_cast<std::size_t>(run.bytes);
+    if (run.piece != nullptr) {
+      view.backend->upload(
+          run.data, &state[static_cast<std::size_t>(pieces.offset_of(*run.piece, view.tokens))], bytes);
+      return;
+    }
+    std::vector<std::byte> page(bytes);
+    for (const PageRows& rows : rows_of(pieces, run.page, view.tokens)) {
+      std::memcpy(&page[static_cast<std::size_t>(rows.in_page)],
+                  &state[static_cast<std::size_t>(rows.in_state)], static_cast<std::size_t>(rows.bytes));
+    }
+    view.backend->upload(run.data, page.data(), bytes);
+  });
 }
 
-Checksum checksum(const LayerState& state) {
-  Checksummer sum;
-  for (const auto* part : {&state.recurrent, &state.conv, &state.keys, &state.values}) sum.add(*part);
-  return sum.result();
+std::int64_t layer_state_bytes(const StateGeometry& geometry, LayerKind kind, std::int64_t tokens) {
+  return pieces_of(geometry, kind).state_bytes(tokens);
 }
+
+Checksum checksum(const LayerState& state) { return checksum(std::span<const std::byte>(state.bytes)); }
 
 }  // namespace tandem

@@ -35,9 +35,8 @@ class Migration {
   /// A layer's blocks on the target; report_.layers has the rest, by the same index.
   struct Arrival {
     Sequence* sequence;
-    std::vector<BlockRef> slots;  ///< by kept version; none for a kv layer
-    PageList pages;
-    std::vector<std::size_t> blocks;  ///< indices of blocks_: of the slots, or the pages
+    LayerBlocks there;
+    std::vector<std::size_t> blocks;  ///< indices of blocks_: of the slots, then of the pages
   };
   struct Target {
     BlockRef block;
@@ -45,7 +44,6 @@ class Migration {
   };
 
   Relocation& relocation(SequenceId id);
-  void reserve_layer(Sequence& sequence, MovedLayer& moved, Arrival& arrival);
   BlockRef target_slot(MovedLayer& moved, Arrival& arrival, const BlockRef& source);
   BlockRef target_page(MovedLayer& moved, Arrival& arrival, const BlockRef& source);
   template <class Take>
@@ -99,7 +97,7 @@ void Migration::plan(std::span<const Move> moves) {
     for (std::size_t l = 0; l < r.home.size(); ++l) {
       if (r.home[l] == r.sequence->home[l]) continue;
       report_.layers.push_back({r.sequence->id, static_cast<int>(l), r.sequence->home[l], r.home[l], 0, {}});
-      arrivals_.push_back({r.sequence, {}, {}, {}});
+      arrivals_.push_back({r.sequence, {}, {}});
     }
   }
 }
@@ -155,21 +153,15 @@ BlockRef Migration::target_page(MovedLayer& moved, Arrival& arrival, const Block
   return target_block(moved, arrival, block, source, [&] { return to.acquire(); });
 }
 
-void Migration::reserve_layer(Sequence& sequence, MovedLayer& moved, Arrival& arrival) {
-  const auto l = static_cast<std::size_t>(moved.layer);
-  if (geometry_.layers[l] == LayerKind::recurrent) {
-    for (const Version& version : sequence.versions)
-      arrival.slots.push_back(target_slot(moved, arrival, version.slots[l]));
-    return;
-  }
-  const PageList& pages = sequence.pages[l];
-  arrival.pages.reserve(pages.size());
-  for (std::int64_t i = 0; i < pages.size(); ++i) arrival.pages.append(target_page(moved, arrival, pages[i]));
-}
-
 void Migration::reserve() {
   for (std::size_t i = 0; i < arrivals_.size(); ++i) {
-    reserve_layer(*arrivals_[i].sequence, report_.layers[i], arrivals_[i]);
+    MovedLayer& moved = report_.layers[i];
+    Arrival& arrival = arrivals_[i];
+    arrival.there = arrival.sequence->map_blocks(
+        static_cast<std::size_t>(moved.layer), [&](const BlockRef& source, Storage storage) {
+          return storage == Storage::slot ? target_slot(moved, arrival, source)
+                                          : target_page(moved, arrival, source);
+        });
   }
 }
 
@@ -196,24 +188,21 @@ void Migration::verify() {
     MovedLayer& moved = report_.layers[i];
     const std::vector<Version>& versions = arrivals_[i].sequence->versions;
     const std::span<const std::size_t> blocks = arrivals_[i].blocks;
-    if (geometry_.layers[static_cast<std::size_t>(moved.layer)] == LayerKind::kv) {
-      const VersionInfo& newest = versions.back().info;
-      moved.versions.push_back({newest, verified(moved, blocks, newest)});
-      continue;
+    const std::size_t slots = arrivals_[i].there.slots.size();
+    // A version has its slot; the newest has all pages, too, of which the older ones have the first tokens.
+    for (std::size_t v = slots > 0 ? 0 : versions.size() - 1; v < versions.size(); ++v) {
+      const bool newest = v + 1 == versions.size();
+      const auto its = blocks.subspan(slots > 0 ? v : 0, newest ? std::dynamic_extent : 1);
+      moved.versions.push_back({versions[v].info, verified(moved, its, versions[v].info)});
     }
-    for (std::size_t v = 0; v < versions.size(); ++v)
-      moved.versions.push_back({versions[v].info, verified(moved, blocks.subspan(v, 1), versions[v].info)});
   }
 }
 
 void Migration::commit() noexcept {
   for (std::size_t i = 0; i < arrivals_.size(); ++i) {
-    Sequence& sequence = *arrivals_[i].sequence;
-    const auto l = static_cast<std::size_t>(report_.layers[i].layer);
-    sequence.home[l] = report_.layers[i].to;
-    for (std::size_t v = 0; v < arrivals_[i].slots.size(); ++v)
-      sequence.versions[v].slots[l] = std::move(arrivals_[i].slots[v]);
-    sequence.pages[l] = std::move(arrivals_[i].pages);
+    const MovedLayer& moved = report_.layers[i];
+    arrivals_[i].sequence->put_blocks(static_cast<std::size_t>(moved.layer), moved.to,
+                                      std::move(arrivals_[i].there));
   }
 }
 

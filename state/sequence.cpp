@@ -30,7 +30,7 @@ void Sequence::commit(std::int64_t count, std::int64_t kept_versions,
 
 void Sequence::truncate_pages(const StateGeometry& geometry) noexcept {
   for (std::size_t layer = 0; layer < pages.size(); ++layer) {
-    if (geometry.layers[layer] == LayerKind::kv)
+    if (geometry.layers[layer] == LayerKind::attention)
       pages[layer].truncate(geometry.pages_for(newest().info.tokens));
   }
 }
@@ -39,6 +39,25 @@ void Sequence::keep_oldest(std::int64_t count, const StateGeometry& geometry) no
   next.clear();
   versions.erase(versions.begin() + count, versions.end());
   truncate_pages(geometry);
+}
+
+LayerBlocks Sequence::map_blocks(std::size_t layer,
+                                 const std::function<BlockRef(const BlockRef&, Storage)>& other) const {
+  LayerBlocks blocks;
+  for (const Version& version : versions) {
+    if (version.slots[layer]) blocks.slots.push_back(other(version.slots[layer], Storage::slot));
+  }
+  blocks.pages.reserve(pages[layer].size());
+  for (std::int64_t i = 0; i < pages[layer].size(); ++i)
+    blocks.pages.append(other(pages[layer][i], Storage::pages));
+  return blocks;
+}
+
+void Sequence::put_blocks(std::size_t layer, int backend, LayerBlocks blocks) noexcept {
+  home[layer] = backend;
+  assert(blocks.slots.empty() || blocks.slots.size() == versions.size());
+  for (std::size_t v = 0; v < blocks.slots.size(); ++v) versions[v].slots[layer] = std::move(blocks.slots[v]);
+  pages[layer] = std::move(blocks.pages);
 }
 
 }  // namespace tandem

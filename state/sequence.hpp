@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "state/geometry.hpp"
+#include "state/layer_pieces.hpp"
 #include "state/page_pool.hpp"
 
 namespace tandem {
@@ -52,6 +54,12 @@ struct Version {
   std::vector<BlockRef> slots;  ///< by layer; empty for a kv layer
 };
 
+/// What the manager holds of one layer of a sequence.
+struct LayerBlocks {
+  std::vector<BlockRef> slots;  ///< by kept version; empty when the layer has nothing in slots
+  PageList pages;               ///< empty when it has nothing in pages
+};
+
 /// What the manager holds of a sequence; not for use outside state/. Copying one shares all of its blocks.
 ///
 /// Invariants: `versions` is never empty, oldest first, numbers strictly and tokens never decreasing. While
@@ -81,6 +89,14 @@ struct Sequence {
   /// Forgets the open step, if there is one, and every version newer than the first `count`; gives back their
   /// pages.
   void keep_oldest(std::int64_t count, const StateGeometry& geometry) noexcept;
+
+  /// The walk over what a layer holds, whatever that is: calls `other(block, storage)` for every block, the
+  /// slots of the kept versions, oldest first, then the pages by position. Returns the blocks that the calls
+  /// returned, in the places of those that they were given. Throws what `other` throws.
+  LayerBlocks map_blocks(std::size_t layer,
+                         const std::function<BlockRef(const BlockRef&, Storage)>& other) const;
+  /// The layer's blocks are these from now on, and they are on that backend. REQUIRES: as many as it has.
+  void put_blocks(std::size_t layer, int backend, LayerBlocks blocks) noexcept;
 };
 
 }  // namespace tandem

@@ -24,16 +24,4 @@ SlotPool::SlotPool(Backend& backend, const StateGeometry& geometry, std::int64_t
   backend.synchronize();  // the zeros on the host go away now
 }
 
-Tensor recurrent_view(const StateGeometry& geometry, const BlockRef& slot) {
-  const RecurrentDims& dims = geometry.recurrent;
-  return {slot.data(), geometry.real, {dims.value_heads, dims.key_dim, dims.value_dim}};
-}
-
-Tensor conv_view(const StateGeometry& geometry, const BlockRef& slot) {
-  const RecurrentDims& dims = geometry.recurrent;
-  return {static_cast<unsigned char*>(slot.data()) + geometry.conv_offset(),
-          geometry.real,
-          {dims.conv_kernel - 1, dims.conv_channels}};
-}
-
 }  // namespace tandem

@@ -8,8 +8,8 @@
 
 namespace tandem {
 
-/// The slots of one backend. A slot is what one recurrent layer remembers in one version of a sequence: S,
-/// then the convolution's memory, each at a multiple of kStateAlignment.
+/// The slots of one backend. A slot is what one recurrent layer remembers in one version of a sequence: its
+/// pieces in slots (layer_pieces.hpp), each at a multiple of kStateAlignment.
 ///
 /// Slot 0 is the zero slot: all zero bytes, referred to by the zero version of every sequence, never written
 /// and never given to anyone to write.
@@ -42,10 +42,5 @@ class SlotPool {
   BlockPool pool_;
   BlockRef zero_;
 };
-
-/// The parts of a slot: S, real [value_heads, key_dim, value_dim], and the convolution's memory, real
-/// [conv_kernel - 1, conv_channels].
-Tensor recurrent_view(const StateGeometry& geometry, const BlockRef& slot);
-Tensor conv_view(const StateGeometry& geometry, const BlockRef& slot);
 
 }  // namespace tandem

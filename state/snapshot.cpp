@@ -52,8 +52,7 @@ void save_snapshot(const std::filesystem::path& path, const StateManager& manage
   file.write(encode(header));
   for (std::size_t layer = 0; layer < layout.layers.size(); ++layer) {
     file.pad_to(layout.layers[layer].offset);
-    const LayerState state = export_layer(manager, id, static_cast<int>(layer));
-    for (const auto* part : {&state.recurrent, &state.conv, &state.keys, &state.values}) file.write(*part);
+    file.write(export_layer(manager, id, static_cast<int>(layer)).bytes);
   }
   file.pad_to(layout.file_bytes - kChecksumBytes);
   file.finish(before_rename);

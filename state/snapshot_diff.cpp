@@ -29,41 +29,24 @@ ElementDifference compare_elements(Bytes a, Bytes b) {
   return result;
 }
 
-/// Heads of `bytes` each that lie a_stride and b_stride bytes apart.
-PartDifference compare_part(std::string_view name, DType real, std::int64_t heads, std::size_t bytes, Bytes a,
-                            std::size_t a_stride, Bytes b, std::size_t b_stride) {
-  PartDifference part{.part = name, .heads = {}};
-  for (std::size_t head = 0; head < static_cast<std::size_t>(heads); ++head) {
-    const Bytes in_a = a.subspan(head * a_stride, bytes), in_b = b.subspan(head * b_stride, bytes);
-    part.heads.push_back(real == DType::f32 ? compare_elements<float>(in_a, in_b)
-                                            : compare_elements<double>(in_a, in_b));
+/// Compares what both have of each head.
+PartDifference compare_piece(const LayerPieces& pieces, const StatePiece& piece, std::int64_t a_tokens,
+                             Bytes a, std::int64_t b_tokens, Bytes b) {
+  const auto heads = static_cast<std::size_t>(piece.heads);
+  const auto whole = [&](Bytes layer, std::int64_t tokens) {
+    return layer.subspan(static_cast<std::size_t>(pieces.offset_of(piece, tokens)),
+                         static_cast<std::size_t>(pieces.bytes_of(piece, tokens, "state bytes")));
+  };
+  const Bytes in_a = whole(a, a_tokens), in_b = whole(b, b_tokens);
+  const std::size_t a_head = in_a.size() / heads, b_head = in_b.size() / heads;
+  const std::size_t both = std::min(a_head, b_head);
+  PartDifference part{.part = piece.name, .heads = {}};
+  for (std::size_t head = 0; head < heads; ++head) {
+    const Bytes one = in_a.subspan(head * a_head, both), other = in_b.subspan(head * b_head, both);
+    part.heads.push_back(pieces.real == DType::f32 ? compare_elements<float>(one, other)
+                                                   : compare_elements<double>(one, other));
   }
   return part;
-}
-
-LayerDifference compare_recurrent(const StateGeometry& geometry, Bytes a, Bytes b) {
-  const auto state = static_cast<std::size_t>(geometry.recurrent_bytes());
-  const std::int64_t heads = geometry.recurrent.value_heads;
-  const std::size_t head = state / static_cast<std::size_t>(heads), conv = a.size() - state;
-  LayerDifference layer{.kind = LayerKind::recurrent, .parts = {}};
-  layer.parts.push_back(compare_part("recurrent", geometry.real, heads, head, a, head, b, head));
-  layer.parts.push_back(
-      compare_part("conv", geometry.real, 1, conv, a.subspan(state), conv, b.subspan(state), conv));
-  return layer;
-}
-
-LayerDifference compare_kv(const StateGeometry& geometry, std::size_t a_tokens, Bytes a, std::size_t b_tokens,
-                           Bytes b) {
-  const std::size_t row = static_cast<std::size_t>(geometry.kv.head_dim) * size_of(geometry.real);
-  const std::size_t both = std::min(a_tokens, b_tokens) * row;
-  LayerDifference layer{.kind = LayerKind::kv, .parts = {}};
-  const auto add = [&](std::string_view name, Bytes in_a, Bytes in_b) {
-    layer.parts.push_back(compare_part(name, geometry.real, geometry.kv.kv_heads, both, in_a, a_tokens * row,
-                                       in_b, b_tokens * row));
-  };
-  add("keys", a.first(a.size() / 2), b.first(b.size() / 2));
-  add("values", a.subspan(a.size() / 2), b.subspan(b.size() / 2));
-  return layer;
 }
 
 /// A contract of what the bytes mean alone.
@@ -120,13 +103,16 @@ SnapshotDifference compare(const Snapshot& a, const Snapshot& b) {
   result.sampling = a.sampling() != b.sampling();
   result.unsafe = a.unsafe() != b.unsafe();
   const StateGeometry& geometry = a.contract().geometry;
-  const auto a_tokens = static_cast<std::size_t>(a.contract().tokens);
-  const auto b_tokens = static_cast<std::size_t>(b.contract().tokens);
+  const std::int64_t a_tokens = a.contract().tokens, b_tokens = b.contract().tokens;
   for (int layer = 0; layer < static_cast<int>(geometry.layers.size()); ++layer) {
-    const Bytes in_a = a.layer(layer), in_b = b.layer(layer);
-    result.layers.push_back(geometry.layers[layer] == LayerKind::recurrent
-                                ? compare_recurrent(geometry, in_a, in_b)
-                                : compare_kv(geometry, a_tokens, in_a, b_tokens, in_b));
+    const LayerKind kind = geometry.layers[static_cast<std::size_t>(layer)];
+    const LayerPieces pieces = pieces_of(geometry, kind);
+    LayerDifference difference{.kind = kind, .parts = {}};
+    for (const StatePiece& piece : pieces.list) {
+      difference.parts.push_back(
+          compare_piece(pieces, piece, a_tokens, a.layer(layer), b_tokens, b.layer(layer)));
+    }
+    result.layers.push_back(std::move(difference));
   }
   return result;
 }

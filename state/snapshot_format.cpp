@@ -78,7 +78,7 @@ RecurrentDims recurrent_dims(const StateGeometry& geometry) {
   return geometry.count(LayerKind::recurrent) > 0 ? geometry.recurrent : RecurrentDims{};
 }
 KvDims kv_dims(const StateGeometry& geometry) {
-  return geometry.count(LayerKind::kv) > 0 ? geometry.kv : KvDims{};
+  return geometry.count(LayerKind::attention) > 0 ? geometry.kv : KvDims{};
 }
 
 void write_numbers(const SnapshotHeader& header, const SnapshotLayout& layout, HeaderWriter& out) {
@@ -193,7 +193,7 @@ SnapshotLayout::Part read_layer(HeaderReader& in, StateContract& contract, std::
   const std::size_t layer = contract.layers.size();
   const auto kind = in.number<std::uint32_t>("kind of a layer");
   if (kind > 1) fail(ErrorCode::corrupt, "{}: header: layer {}: unknown kind {}", where, layer, kind);
-  contract.geometry.layers.push_back(kind == 0 ? LayerKind::recurrent : LayerKind::kv);
+  contract.geometry.layers.push_back(kind == 0 ? LayerKind::recurrent : LayerKind::attention);
   in.number<std::uint32_t>("reserved");
   const auto offset = in.number<std::int64_t>("offset of a layer");
   const auto bytes = in.number<std::int64_t>("bytes of a layer");

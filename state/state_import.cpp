@@ -1,7 +1,6 @@
 #include "state/state_import.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <set>
 #include <vector>
 
@@ -39,44 +38,14 @@ void require_layers(const StateManager& manager, std::int64_t tokens, std::span<
   }
 }
 
-/// Takes keys and values of [kv_heads, tokens, head_dim] apart into pages of [2, kv_heads, page_tokens,
-/// head_dim].
-void upload_pages(const StateGeometry& geometry, const StateStep& step, int layer, int home, Backend& backend,
-                  Bytes bytes) {
-  const auto row = static_cast<std::size_t>(geometry.kv.head_dim) * size_of(geometry.real);
-  const auto page_tokens = static_cast<std::size_t>(geometry.kv.page_tokens);
-  const auto rows = 2 * static_cast<std::size_t>(geometry.kv.kv_heads);
-  const auto tokens = static_cast<std::size_t>(step.tokens());
-  const std::span<void* const> pages = step.pages(layer, home);
-  for (std::size_t i = 0; i < pages.size(); ++i) {
-    std::vector<std::byte> page(static_cast<std::size_t>(geometry.page_bytes()));
-    const std::size_t first = i * page_tokens;
-    const std::size_t count = std::min(page_tokens, tokens - first) * row;
-    for (std::size_t head = 0; head < rows; ++head) {
-      std::memcpy(&page[head * page_tokens * row], &bytes[(head * tokens + first) * row], count);
-    }
-    backend.upload(pages[i], page.data(), page.size());
-  }
-}
-
-void upload_slot(const StateGeometry& geometry, const StateStep& step, int layer, int home, Backend& backend,
-                 Bytes bytes) {
-  const auto recurrent = static_cast<std::size_t>(geometry.recurrent_bytes());
-  backend.upload(step.recurrent_out(layer, home).data, bytes.data(), recurrent);
-  backend.upload(step.conv_out(layer, home).data, bytes.data() + recurrent, bytes.size() - recurrent);
-}
-
 /// As a step that computes nothing and writes what is known already.
 void write_version(StateManager& manager, SequenceId id, std::int64_t tokens, std::span<const Bytes> layers) {
-  const StateGeometry& geometry = manager.geometry();
   StateStep step = manager.begin(id, tokens);
   std::set<Backend*> used;
-  for (int layer = 0; layer < static_cast<int>(layers.size()); ++layer) {
-    const int home = manager.home(id, layer);
-    Backend& backend = *manager.view(id, layer).backend;
-    const auto upload = geometry.layers[layer] == LayerKind::recurrent ? upload_slot : upload_pages;
-    upload(geometry, step, layer, home, backend, layers[layer]);
-    used.insert(&backend);
+  for (std::size_t layer = 0; layer < layers.size(); ++layer) {
+    const LayerView view = step.written(static_cast<int>(layer));
+    import_layer(view, layers[layer]);
+    used.insert(view.backend);
   }
   for (Backend* backend : used) backend->synchronize();  // what went wrong must show before the commit
   step.commit();

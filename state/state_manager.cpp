@@ -45,7 +45,7 @@ Backend* device_to_reach(const StateGeometry& geometry, const std::vector<Backen
     if (device == nullptr && holds_state && !backends[i]->info().host_memory) device = backends[i];
   }
   const bool can_move =
-      room.recurrent > geometry.count(LayerKind::recurrent) || room.kv > geometry.count(LayerKind::kv);
+      room.recurrent > geometry.count(LayerKind::recurrent) || room.kv > geometry.count(LayerKind::attention);
   return can_move ? device : nullptr;
 }
 
@@ -62,7 +62,7 @@ std::string list_versions(const Sequence& sequence) {
 
 StateManager::StateManager(StateGeometry geometry, std::vector<Backend*> backends,
                            std::vector<LayerCapacity> capacities, StateBudget budget)
-    : geometry_(std::move(geometry)), budget_(budget) {
+    : geometry_(std::move(geometry)), pieces_(pieces_of(geometry_)), budget_(budget) {
   require_backends(geometry_, backends, capacities.size());
   std::vector<PoolSizes> sizes;
   for (std::size_t i = 0; i < backends.size(); ++i) {
@@ -212,16 +212,19 @@ LayerView StateManager::view(SequenceId id, int layer, std::optional<std::int64_
   const Sequence& sequence = find(id);
   require_layer(layer);
   const Version& version = number ? find_version(sequence, *number) : sequence.newest();
-  LayerView view;
-  view.kind = geometry_.layers[layer];
-  view.backend = places_[sequence.home[layer]].backend;
-  view.tokens = version.info.tokens;
-  if (view.kind == LayerKind::recurrent) {
-    view.recurrent = recurrent_view(geometry_, version.slots[layer]);
-    view.conv = conv_view(geometry_, version.slots[layer]);
-  } else {
-    view.pages = sequence.pages[layer].data().first(geometry_.pages_for(version.info.tokens));
-  }
+  return view_of(sequence, version, layer);
+}
+
+LayerView StateManager::view_of(const Sequence& sequence, const Version& version, int layer) const {
+  LayerView view{.kind = geometry_.layers[layer],
+                 .pieces = &pieces(layer),
+                 .backend = places_[sequence.home[layer]].backend,
+                 .tokens = version.info.tokens,
+                 .slot = nullptr,
+                 .pages = {}};
+  if (view.pieces->has(Storage::slot)) view.slot = version.slots[layer].data();
+  if (view.pieces->has(Storage::pages))
+    view.pages = sequence.pages[layer].data().first(geometry_.pages_for(view.tokens));
   return view;
 }
 
@@ -267,7 +270,7 @@ void StateManager::require_resident(const Sequence& sequence, int layer, int bac
   require_layer(layer);
   if (geometry_.layers[layer] != kind) {
     fail(ErrorCode::invalid_argument, "layer {} has state of kind {}, asked for as {}", layer,
-         name(geometry_.layers[layer]), name(kind));
+         state_name(geometry_.layers[layer]), state_name(kind));
   }
   if (backend < 0 || backend >= static_cast<int>(places_.size())) {
     fail(ErrorCode::invalid_argument, "backend {} does not exist: there are {}, from 0", backend,
@@ -304,7 +307,7 @@ void StateManager::require_homes(const SequenceOptions& options) const {
     if (++(recurrent ? used[home].recurrent : used[home].kv) > room) {
       fail(ErrorCode::out_of_memory,
            "layer {} on {}: there is room for {} {} layers of a sequence there; move some away", layer,
-           backend_name(home), room, name(geometry_.layers[layer]));
+           backend_name(home), room, state_name(geometry_.layers[layer]));
     }
   }
 }
@@ -333,7 +336,7 @@ Version StateManager::zero_version(const Sequence& sequence) const {
   Version version{{.number = sequence.next_number, .tokens = 0},
                   std::vector<BlockRef>(geometry_.layers.size())};
   for (int layer = 0; layer < layer_count(); ++layer) {
-    if (geometry_.layers[layer] == LayerKind::recurrent) {
+    if (pieces(layer).has(Storage::slot)) {
       version.slots[layer] = places_[sequence.home[layer]].slots.zero();
     }
   }
@@ -366,7 +369,7 @@ SequenceId StateManager::admit(Sequence sequence) {
 Version StateManager::reserve_version(const Sequence& sequence, const VersionInfo& info) {
   Version next{info, std::vector<BlockRef>(geometry_.layers.size())};
   for (int layer = 0; layer < layer_count(); ++layer) {
-    if (geometry_.layers[layer] == LayerKind::recurrent) {
+    if (pieces(layer).has(Storage::slot)) {
       next.slots[layer] = places_[sequence.home[layer]].slots.acquire();
     }
   }
@@ -387,7 +390,7 @@ std::vector<Version> StateManager::reserve_versions(const Sequence& sequence, st
 std::vector<StateManager::PageGrowth> StateManager::reserve_pages(Sequence& sequence, std::int64_t tokens) {
   std::vector<PageGrowth> growth(geometry_.layers.size());
   for (int layer = 0; layer < layer_count(); ++layer) {
-    if (geometry_.layers[layer] != LayerKind::kv) continue;
+    if (!pieces(layer).has(Storage::pages)) continue;
     const std::int64_t position = sequence.newest().info.tokens;
     const std::int64_t pages = geometry_.pages_for(position + tokens);
     PagePool& pool = places_[sequence.home[layer]].pages;

@@ -12,6 +12,7 @@
 #include "core/backend.hpp"
 #include "state/budget.hpp"
 #include "state/geometry.hpp"
+#include "state/layer_pieces.hpp"
 #include "state/page_pool.hpp"
 #include "state/sequence.hpp"
 #include "state/slot_pool.hpp"
@@ -31,17 +32,6 @@ struct StateUsage {
   std::int64_t pages_used = 0;
 
   bool operator==(const StateUsage&) const = default;
-};
-
-/// One layer of a kept version, to read. The tensors are for a recurrent layer, the pages for a kv layer: as
-/// many as `tokens` positions need, the rest of the last one belongs to nobody.
-struct LayerView {
-  LayerKind kind = LayerKind::recurrent;
-  Backend* backend = nullptr;  ///< in whose memory it is
-  std::int64_t tokens = 0;
-  ConstTensor recurrent;
-  ConstTensor conv;
-  std::span<void* const> pages;
 };
 
 /// Remembers sequences: what each layer knows of the tokens so far, where that is, and a few versions of it.
@@ -142,10 +132,13 @@ class StateManager {
   /// Of all layers. Valid until the sequence is closed; changed by a migration only.
   const std::vector<int>& homes(SequenceId id) const { return find(id).home; }
 
-  /// A layer of a kept version, of the newest unless `version` says another. A step that is open is not seen.
+  /// A layer of a kept version, to read: of the newest unless `version` says another. A step that is open is
+  /// not seen.
   /// Throws Error(invalid_argument) when there is no such layer, Error(not_found) when the version is not
   /// kept. Valid until a verb changes the sequence.
   LayerView view(SequenceId id, int layer, std::optional<std::int64_t> version = {}) const;
+  /// What the layer keeps, as a list. REQUIRES: there is such a layer.
+  const LayerPieces& pieces(int layer) const { return pieces_[static_cast<std::size_t>(layer)]; }
 
  private:
   friend class StateStep;
@@ -186,6 +179,7 @@ class StateManager {
   /// find(), and throws when a step is open: `verb` cannot be done then.
   Sequence& find_idle(SequenceId id, std::string_view verb);
   const Version& find_version(const Sequence& sequence, std::int64_t number) const;
+  LayerView view_of(const Sequence& sequence, const Version& version, int layer) const;
   void require_layer(int layer) const;
   void require_resident(const Sequence& sequence, int layer, int backend, LayerKind kind) const;
   void require_homes(const SequenceOptions& options) const;
@@ -200,6 +194,7 @@ class StateManager {
   std::vector<PageGrowth> reserve_pages(Sequence& sequence, std::int64_t tokens);
 
   StateGeometry geometry_;
+  std::vector<LayerPieces> pieces_;  ///< by layer
   StateBudget budget_;
   std::deque<Place> places_;    ///< by backend; a deque, as pools stay where they are
   std::vector<Entry> entries_;  ///< by index of SequenceId; after places_, as blocks go back to their pools

@@ -53,24 +53,34 @@ const BlockRef& StateStep::slot_in(int layer, int backend, int part) const {
   return sequence_->newest().slots[static_cast<std::size_t>(layer)];
 }
 
+Tensor StateStep::piece_of(const BlockRef& slot, int layer, std::string_view name) const {
+  return manager_->pieces(layer).tensor(name, slot.data());
+}
+
 ConstTensor StateStep::recurrent_in(int layer, int backend, int part) const {
-  return recurrent_view(manager_->geometry(), slot_in(layer, backend, part));
+  return piece_of(slot_in(layer, backend, part), layer, "recurrent");
 }
 
 Tensor StateStep::recurrent_out(int layer, int backend, int part) const {
-  return recurrent_view(manager_->geometry(), slot_out(layer, backend, part));
+  return piece_of(slot_out(layer, backend, part), layer, "recurrent");
 }
 
 ConstTensor StateStep::conv_in(int layer, int backend, int part) const {
-  return conv_view(manager_->geometry(), slot_in(layer, backend, part));
+  return piece_of(slot_in(layer, backend, part), layer, "conv");
 }
 
 Tensor StateStep::conv_out(int layer, int backend, int part) const {
-  return conv_view(manager_->geometry(), slot_out(layer, backend, part));
+  return piece_of(slot_out(layer, backend, part), layer, "conv");
 }
 
 std::span<void* const> StateStep::pages(int layer, int backend) const {
-  return resident(layer, backend, LayerKind::kv).pages[layer].data();
+  return resident(layer, backend, LayerKind::attention).pages[layer].data();
+}
+
+LayerView StateStep::written(int layer) const {
+  require_open(layer);
+  manager_->require_layer(layer);
+  return manager_->view_of(*sequence_, sequence_->next.back(), layer);
 }
 
 void StateStep::commit() noexcept { commit(parts()); }
@@ -86,11 +96,15 @@ void StateStep::abort() noexcept {
   sequence.keep_oldest(static_cast<std::int64_t>(sequence.versions.size()), manager_->geometry());
 }
 
-const Sequence& StateStep::resident(int layer, int backend, LayerKind kind) const {
+void StateStep::require_open(int layer) const {
   if (!open()) {
     fail(ErrorCode::invalid_argument,
          "layer {} of a step that is over: it was committed or moved; begin another", layer);
   }
+}
+
+const Sequence& StateStep::resident(int layer, int backend, LayerKind kind) const {
+  require_open(layer);
   manager_->require_resident(*sequence_, layer, backend, kind);
   return *sequence_;
 }

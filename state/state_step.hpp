@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "core/ops.hpp"
 #include "core/tensor.hpp"
@@ -62,6 +63,10 @@ class StateStep {
   /// page_tokens, head_dim].
   std::span<void* const> pages(int layer, int backend) const;
 
+  /// The version that the last part writes, wherever the layer lives: to write, for who knows already what it
+  /// is to be. Throws Error(invalid_argument) when there is no such layer or the step is over.
+  LayerView written(int layer) const;
+
   /// Makes what was written the newest versions; gives back the oldest ones when more than kept_versions are
   /// there. REQUIRES: open().
   void commit() noexcept;
@@ -74,6 +79,8 @@ class StateStep {
   StateStep(const StateManager& manager, Sequence& sequence) : manager_(&manager), sequence_(&sequence) {}
 
   void abort() noexcept;
+  void require_open(int layer) const;
+  Tensor piece_of(const BlockRef& slot, int layer, std::string_view name) const;
   const Sequence& resident(int layer, int backend, LayerKind kind) const;
   const BlockRef& slot_in(int layer, int backend, int part) const;
   const BlockRef& slot_out(int layer, int backend, int part) const;

@@ -1,6 +1,7 @@
 #include "state/unsafe_restart.hpp"
 
 #include <cstddef>
+#include <utility>
 
 namespace tandem {
 
@@ -12,39 +13,28 @@ class UnsafeRestart {
 
   void run(const std::vector<int>& homes) {
     manager_.require_homes({sequence_.residency, homes});
-    std::vector<PageList> pages(homes.size());
+    std::vector<LayerBlocks> zeros(homes.size());
     for (std::size_t l = 0; l < homes.size(); ++l) {
-      const bool kv = manager_.geometry_.layers[l] == LayerKind::kv;
-      if (kv && homes[l] != sequence_.home[l]) pages[l] = zero_pages(homes[l], sequence_.pages[l].size());
+      if (homes[l] != sequence_.home[l]) zeros[l] = zero_blocks(l, homes[l]);
     }
     // From here on nothing throws.
     for (std::size_t l = 0; l < homes.size(); ++l) {
-      if (homes[l] != sequence_.home[l]) put(l, homes[l], pages[l]);
+      if (homes[l] != sequence_.home[l]) sequence_.put_blocks(l, homes[l], std::move(zeros[l]));
     }
     sequence_.unsafe = true;
   }
 
  private:
-  StateManager::Place& place(int backend) { return manager_.places_[static_cast<std::size_t>(backend)]; }
-
-  PageList zero_pages(int backend, std::int64_t count) {
-    StateManager::Place& where = place(backend);
-    const std::vector<std::byte> zeros(static_cast<std::size_t>(where.pages.page_stride()));
-    PageList list;
-    list.reserve(count);
-    for (std::int64_t i = 0; i < count; ++i) {
-      list.append(where.pages.acquire());
-      where.backend->upload(list[i].data(), zeros.data(), zeros.size());
-    }
-    return list;
-  }
-
-  void put(std::size_t layer, int backend, PageList& pages) noexcept {
-    sequence_.home[layer] = backend;
-    if (manager_.geometry_.layers[layer] == LayerKind::recurrent) {
-      for (Version& version : sequence_.versions) version.slots[layer] = place(backend).slots.zero();
-    }
-    sequence_.pages[layer] = std::move(pages);
+  /// The same blocks there, full of zeros.
+  LayerBlocks zero_blocks(std::size_t layer, int backend) {
+    StateManager::Place& place = manager_.places_[static_cast<std::size_t>(backend)];
+    const std::vector<std::byte> zeros(static_cast<std::size_t>(place.pages.page_stride()));
+    return sequence_.map_blocks(layer, [&](const BlockRef&, Storage storage) {
+      if (storage == Storage::slot) return place.slots.zero();
+      BlockRef page = place.pages.acquire();
+      place.backend->upload(page.data(), zeros.data(), zeros.size());
+      return page;
+    });
   }
 
   StateManager& manager_;

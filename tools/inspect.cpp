@@ -65,8 +65,8 @@ Facts gather(const InspectOptions& options) {
     facts.recurrent_bytes = geometry.count(LayerKind::recurrent) * geometry.recurrent_bytes();
     facts.conv_bytes = geometry.count(LayerKind::recurrent) * geometry.conv_bytes();
   }
-  if (geometry.count(LayerKind::kv) > 0) {
-    facts.kv_bytes = geometry.count(LayerKind::kv) *
+  if (geometry.count(LayerKind::attention) > 0) {
+    facts.kv_bytes = geometry.count(LayerKind::attention) *
                      checked_mul(geometry.pages_for(facts.context), geometry.page_bytes(), "kv");
   }
   return facts;
@@ -74,7 +74,7 @@ Facts gather(const InspectOptions& options) {
 
 std::string layer_pattern(const ModelConfig& config) {
   std::string text;
-  for (LayerType type : config.layer_types) text += type == LayerType::linear_attention ? 'g' : 'A';
+  for (LayerKind type : config.layer_types) text += type == LayerKind::recurrent ? 'g' : 'A';
   return text;
 }
 
@@ -82,8 +82,8 @@ std::string to_text(const Facts& f) {
   const ModelConfig& c = f.config;
   std::string text = f.synthetic ? fmt::format("model             {}\n", f.model) : "";
   text += fmt::format("architecture      {}: {} layers, {} Gated DeltaNet (g) and {} full attention (A)\n",
-                      c.model_type, c.num_hidden_layers, c.count(LayerType::linear_attention),
-                      c.count(LayerType::full_attention));
+                      c.model_type, c.num_hidden_layers, c.count(LayerKind::recurrent),
+                      c.count(LayerKind::attention));
   text += fmt::format("layers            {}\n", layer_pattern(c));
   text += fmt::format("hidden            {}, MLP {}, vocabulary {}{}\n", c.hidden_size, c.intermediate_size,
                       c.vocab_size, c.tie_word_embeddings ? " (head tied to the embedding)" : "");

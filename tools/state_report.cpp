@@ -24,7 +24,7 @@ nlohmann::json to_json(const StateGeometry& geometry) {
                          {"conv_channels", dims.conv_channels},
                          {"conv_kernel", dims.conv_kernel}};
   }
-  if (geometry.count(LayerKind::kv) > 0) {
+  if (geometry.count(LayerKind::attention) > 0) {
     json["kv"] = {{"kv_heads", geometry.kv.kv_heads}, {"head_dim", geometry.kv.head_dim}};
   }
   return json;
@@ -48,7 +48,7 @@ std::string geometry_lines(const StateGeometry& geometry) {
         fmt::format("recurrent  {} layers: {} heads of {} x {}, convolution {} x {}\n", layers,
                     dims.value_heads, dims.key_dim, dims.value_dim, dims.conv_kernel - 1, dims.conv_channels);
   }
-  if (const std::int64_t layers = geometry.count(LayerKind::kv); layers > 0) {
+  if (const std::int64_t layers = geometry.count(LayerKind::attention); layers > 0) {
     text += fmt::format("kv         {} layers: {} heads of {}\n", layers, geometry.kv.kv_heads,
                         geometry.kv.head_dim);
   }
@@ -117,8 +117,8 @@ std::string info_text(const Snapshot& snapshot) {
   text += fmt::format("{:>5} {:<9} {:>14} {:>14} {}\n", "layer", "kind", "offset", "bytes", "checksum");
   for (std::size_t i = 0; i < contract.layers.size(); ++i) {
     const SnapshotLayout::Part& part = snapshot.layout().layers[i];
-    text += fmt::format("{:>5} {:<9} {:>14} {:>14} {}\n", i, name(contract.geometry.layers[i]), part.offset,
-                        part.bytes, to_string(contract.layers[i]));
+    text += fmt::format("{:>5} {:<9} {:>14} {:>14} {}\n", i, state_name(contract.geometry.layers[i]),
+                        part.offset, part.bytes, to_string(contract.layers[i]));
   }
   return text;
 }
@@ -128,7 +128,7 @@ nlohmann::json info_json(const Snapshot& snapshot) {
   nlohmann::json layers = nlohmann::json::array();
   for (std::size_t i = 0; i < contract.layers.size(); ++i) {
     const SnapshotLayout::Part& part = snapshot.layout().layers[i];
-    layers.push_back({{"kind", name(contract.geometry.layers[i])},
+    layers.push_back({{"kind", state_name(contract.geometry.layers[i])},
                       {"offset", part.offset},
                       {"bytes", part.bytes},
                       {"checksum", to_string(contract.layers[i])}});
@@ -185,7 +185,8 @@ nlohmann::json diff_json(const SnapshotDifference& difference) {
     for (const PartDifference& part : difference.layers[layer].parts) {
       if (part.total().different > 0) parts.push_back(to_json(part));
     }
-    layers.push_back({{"layer", layer}, {"kind", name(difference.layers[layer].kind)}, {"parts", parts}});
+    layers.push_back(
+        {{"layer", layer}, {"kind", state_name(difference.layers[layer].kind)}, {"parts", parts}});
   }
   return {{"arithmetic_version", kArithmeticVersion},
           {"same", !difference.any()},

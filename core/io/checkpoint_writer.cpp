@@ -45,7 +45,7 @@ std::vector<std::int64_t> rope_sections(std::int64_t pairs) {
 
 Json to_json(const ModelConfig& c, DType dtype) {
   Json layer_types = Json::array();
-  for (const LayerType type : c.layer_types) layer_types.push_back(name(type));
+  for (const LayerKind type : c.layer_types) layer_types.push_back(config_name(type));
   Json json = {{"architectures", {"Qwen3_5ForCausalLM"}},
                {"model_type", c.model_type},
                {"dtype", torch_name(dtype)},

@@ -114,10 +114,10 @@ void read_sizes(const Source& source, ModelConfig& config) {
                 config.num_attention_heads);
 }
 
-LayerType to_layer_type(const Json& value, std::size_t index, const std::string& where) {
+LayerKind to_layer_type(const Json& value, std::size_t index, const std::string& where) {
   if (value.is_string()) {
-    for (const LayerType type : {LayerType::linear_attention, LayerType::full_attention}) {
-      if (value.get_ref<const std::string&>() == name(type)) return type;
+    for (const LayerKind type : {LayerKind::recurrent, LayerKind::attention}) {
+      if (value.get_ref<const std::string&>() == config_name(type)) return type;
     }
   }
   fail(value.is_string() ? ErrorCode::unsupported : ErrorCode::invalid_argument,
@@ -125,7 +125,7 @@ LayerType to_layer_type(const Json& value, std::size_t index, const std::string&
        describe(value));
 }
 
-std::vector<LayerType> read_layer_types(const Source& source, std::int64_t layers) {
+std::vector<LayerKind> read_layer_types(const Source& source, std::int64_t layers) {
   const auto& [json, where] = source;
   const auto interval = optional_int(json, "full_attention_interval", 1, kMaxLayers, where);
   const Json* list = find_member(json, "layer_types", where);
@@ -137,7 +137,7 @@ std::vector<LayerType> read_layer_types(const Source& source, std::int64_t layer
     fail(ErrorCode::corrupt, "{}: layer_types: expected num_hidden_layers ({}) words, found {}", where,
          layers, list->size());
   }
-  std::vector<LayerType> types;
+  std::vector<LayerKind> types;
   for (const Json& word : *list) types.push_back(to_layer_type(word, types.size(), where));
   return types;
 }
@@ -249,22 +249,22 @@ void refuse_adapter(const fs::path& directory) {
 
 }  // namespace
 
-std::string_view name(LayerType type) {
-  switch (type) {
-    case LayerType::linear_attention:
+std::string_view config_name(LayerKind kind) {
+  switch (kind) {
+    case LayerKind::recurrent:
       return "linear_attention";
-    case LayerType::full_attention:
+    case LayerKind::attention:
       return "full_attention";
   }
   return "?";
 }
 
-std::int64_t ModelConfig::count(LayerType type) const { return std::ranges::count(layer_types, type); }
+std::int64_t ModelConfig::count(LayerKind type) const { return std::ranges::count(layer_types, type); }
 
-std::vector<LayerType> interleaved_layers(std::int64_t layers, std::int64_t interval) {
-  std::vector<LayerType> types;
+std::vector<LayerKind> interleaved_layers(std::int64_t layers, std::int64_t interval) {
+  std::vector<LayerKind> types;
   for (std::int64_t i = 1; i <= layers; ++i) {
-    types.push_back(i % interval == 0 ? LayerType::full_attention : LayerType::linear_attention);
+    types.push_back(i % interval == 0 ? LayerKind::attention : LayerKind::recurrent);
   }
   return types;
 }

@@ -6,13 +6,13 @@
 #include <string_view>
 #include <vector>
 
+#include "core/layer_kind.hpp"
+
 namespace tandem {
 
-/// What a decoder layer mixes tokens with: Gated DeltaNet, or softmax attention over all tokens.
-enum class LayerType : std::uint8_t { linear_attention, full_attention };
-
-/// The word in config.json.
-std::string_view name(LayerType type);
+/// The word in config.json: "linear_attention" (Gated DeltaNet) or "full_attention" (softmax attention over
+/// all tokens).
+std::string_view config_name(LayerKind kind);
 
 /// The sizes and constants of a Qwen3.5 text model, named as in its config.json. A ModelConfig out of this
 /// header or of core/io/geometries.hpp is consistent: all sizes are positive and limited (model_config.cpp
@@ -25,7 +25,7 @@ struct ModelConfig {
   std::int64_t num_hidden_layers = 0;
   std::int64_t vocab_size = 0;  ///< rows of the embedding; more than the tokenizer's ids
 
-  std::vector<LayerType> layer_types;  ///< [num_hidden_layers]
+  std::vector<LayerKind> layer_types;  ///< [num_hidden_layers]
 
   std::int64_t linear_num_key_heads = 0;
   std::int64_t linear_num_value_heads = 0;
@@ -50,13 +50,13 @@ struct ModelConfig {
   std::int64_t conv_dim() const { return 2 * key_dim() + value_dim(); }
   std::int64_t q_dim() const { return num_attention_heads * head_dim; }
   std::int64_t kv_dim() const { return num_key_value_heads * head_dim; }
-  std::int64_t count(LayerType type) const;
+  std::int64_t count(LayerKind type) const;
 
   bool operator==(const ModelConfig&) const = default;
 };
 
 /// The published pattern: every `interval`-th layer has full attention, the others are linear.
-std::vector<LayerType> interleaved_layers(std::int64_t layers, std::int64_t interval);
+std::vector<LayerKind> interleaved_layers(std::int64_t layers, std::int64_t interval);
 
 /// Reads the text of a config.json, with its sizes under `text_config` or at the top; `where` begins the
 /// messages. What may be left out has the value that transformers 5 gives it; rope_theta may not, as its

@@ -41,7 +41,7 @@ void Misses::look_where_weights_are() {
   for (std::size_t b = 0; b < held_.size(); ++b) {
     int layer = 0;
     for (LayerKind kind : state_.geometry().layers) {
-      const Piece piece(layer++, kind == LayerKind::recurrent ? Part::gdn : Part::attention);
+      const Piece piece(layer++, state_part(kind));
       held_[b].push_back(residents_.holds(piece, static_cast<int>(b)));
     }
   }

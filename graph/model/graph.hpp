@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/layer_kind.hpp"
 #include "core/ops.hpp"
 #include "graph/model/gear.hpp"
 
@@ -17,8 +18,12 @@ namespace tandem {
 enum class Part : std::uint8_t { embedding, gdn, attention, mlp, head };
 inline constexpr int kParts = 5;
 std::string_view name(Part part);
+/// The part of a layer of this kind for which a sequence has a state.
+inline Part state_part(LayerKind kind) { return kind == LayerKind::recurrent ? Part::gdn : Part::attention; }
 /// Whether a sequence has a state for this part of a layer.
-inline bool has_state(Part part) { return part == Part::gdn || part == Part::attention; }
+inline bool has_state(Part part) {
+  return part == state_part(LayerKind::recurrent) || part == state_part(LayerKind::attention);
+}
 
 /// Layer number of what belongs to no layer.
 inline constexpr int kNoLayer = -1;

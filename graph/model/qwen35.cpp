@@ -272,8 +272,9 @@ ValueId add_mlp(const Building& building, int layer, ValueId hidden) {
 
 ValueId add_layer(const Building& building, int layer, ValueId hidden, ValueId positions) {
   const ModelConfig& config = building.config;
-  const bool recurrent = config.layer_types[static_cast<std::size_t>(layer)] == LayerType::linear_attention;
-  const LayerBuilder l(building, layer, recurrent ? Part::gdn : Part::attention);
+  const LayerKind kind = config.layer_types[static_cast<std::size_t>(layer)];
+  const bool recurrent = kind == LayerKind::recurrent;
+  const LayerBuilder l(building, layer, state_part(kind));
   const ValueId x = l.rms_norm("input_layernorm", hidden, "mixer_in");
   const ValueId mixed = recurrent ? add_gdn(l, x) : add_attention(l, x, positions);
   const ValueId after = l.project_residual(recurrent ? "linear_attn.out_proj" : "self_attn.o_proj", mixed,
@@ -341,9 +342,7 @@ Graph build_gdn_graph(const ModelConfig& config, int layer, const GearOf& gear_o
 
 StateGeometry state_geometry(const ModelConfig& config, DType real) {
   StateGeometry geometry;
-  for (LayerType type : config.layer_types) {
-    geometry.layers.push_back(type == LayerType::linear_attention ? LayerKind::recurrent : LayerKind::kv);
-  }
+  geometry.layers = config.layer_types;
   geometry.recurrent = {config.linear_num_value_heads, config.linear_key_head_dim,
                         config.linear_value_head_dim, config.conv_dim(), config.linear_conv_kernel_dim};
   geometry.kv.kv_heads = config.num_key_value_heads;

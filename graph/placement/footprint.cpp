@@ -48,7 +48,8 @@ std::vector<LayerCapacity> layer_capacities(const StateGeometry& geometry, const
     ++(geometry.layers[layer] == LayerKind::recurrent ? capacity.recurrent : capacity.kv);
   }
   for (std::size_t b = 0; b < plan.homes.size(); ++b) {
-    if (plan.homes[b]) result[b] = {geometry.count(LayerKind::recurrent), geometry.count(LayerKind::kv)};
+    if (plan.homes[b])
+      result[b] = {geometry.count(LayerKind::recurrent), geometry.count(LayerKind::attention)};
   }
   for (std::size_t b = 0; plan.mirrored && b < plan.stand_ins.size(); ++b) {
     if (plan.stand_ins[b]) result[b].spare = 1;

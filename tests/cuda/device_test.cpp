@@ -194,7 +194,7 @@ TEST(CudaDevice, SlotsBeyondTwoToThe31ElementsWork) {
     }
     const LayerView view = state.view(sequence, 0);
     out.resize(kHeads * kDim * kDim);
-    backend.download(out.data(), view.recurrent.data, out.size() * sizeof(float));
+    backend.download(out.data(), view.piece("recurrent").data, out.size() * sizeof(float));
   };
   std::vector<float> expected, found;
   run(*near, near->open({Residency::uniform, {0}}), *cpu, expected);

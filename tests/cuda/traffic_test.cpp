@@ -48,7 +48,7 @@ class CudaTraffic : public testing::Test {
     return static_cast<std::uint64_t>(tiny_model()->config().vocab_size) * kReal;
   }
   static std::uint64_t gdn_layers() {
-    return static_cast<std::uint64_t>(tiny_model()->config().count(LayerType::linear_attention));
+    return static_cast<std::uint64_t>(tiny_model()->config().count(LayerKind::recurrent));
   }
 
   std::optional<Context> context_;
@@ -91,7 +91,7 @@ TEST_F(CudaTraffic, AStateCrossesWhenItIsAskedFor) {
     const LayerState state = export_layer(session_->state(), sequence_, layer);
     const std::uint64_t bytes =
         geometry.layers[static_cast<std::size_t>(layer)] == LayerKind::recurrent
-            ? state.recurrent.size() + state.conv.size()
+            ? state.bytes.size()
             : static_cast<std::uint64_t>(geometry.pages_for(kBefore) * geometry.page_bytes());
     EXPECT_EQ(traffic().downloaded - before.downloaded, bytes) << "layer " << layer;
     EXPECT_EQ(traffic().uploaded, before.uploaded);

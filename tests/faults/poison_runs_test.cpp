@@ -85,8 +85,8 @@ TEST(PoisonRuns, ASlotThatIsUsedAfterItWasFreedShows) {
       if (layer == 3) {
         cpu.copy(used.pages[0], page, static_cast<std::size_t>(state.geometry().page_bytes()));
       } else {
-        cpu.copy(const_cast<void*>(used.recurrent.data), freed.recurrent.data,
-                 static_cast<std::size_t>(freed.recurrent.bytes()));
+        cpu.copy(const_cast<void*>(used.piece("recurrent").data), freed.piece("recurrent").data,
+                 static_cast<std::size_t>(freed.piece("recurrent").bytes()));
       }
       const std::vector<float> logits = session.feed(other, std::span(ids).subspan(20, 1), Outputs::last);
       const bool shows = std::any_of(logits.begin(), logits.end(), [](float x) { return std::isnan(x); });

@@ -58,8 +58,8 @@ TEST(Synthetic, HasThePublishedConfigurationWithItsChanges) {
   EXPECT_EQ(whole.vocab_size, 248320);
   EXPECT_EQ(whole.eos_token_ids.size(), 2u);
   const ModelConfig part = synthetic_config(parse_synthetic_spec("27B:layers=5,vocab=512"));
-  EXPECT_EQ(part.count(LayerType::linear_attention), 4);
-  EXPECT_EQ(part.count(LayerType::full_attention), 1);
+  EXPECT_EQ(part.count(LayerKind::recurrent), 4);
+  EXPECT_EQ(part.count(LayerKind::attention), 1);
   EXPECT_EQ(part.vocab_size, 512);
   EXPECT_TRUE(part.eos_token_ids.empty()) << "a stop id outside the vocabulary";
   EXPECT_EQ(part.hidden_size, 5120);

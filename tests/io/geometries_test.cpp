@@ -15,11 +15,11 @@ std::int64_t parameters(const ModelConfig& c) {
   const std::int64_t full = (2 * c.q_dim() + 2 * c.kv_dim()) * h + h * c.q_dim() + 2 * c.head_dim;
   const std::int64_t every = 2 * h + 3 * h * c.intermediate_size;
   return c.vocab_size * h * (c.tie_word_embeddings ? 1 : 2) + h + c.num_hidden_layers * every +
-         c.count(LayerType::linear_attention) * linear + c.count(LayerType::full_attention) * full;
+         c.count(LayerKind::recurrent) * linear + c.count(LayerKind::attention) * full;
 }
 
 std::int64_t state_bytes(const ModelConfig& c) {
-  return c.count(LayerType::linear_attention) * c.linear_num_value_heads * c.linear_key_head_dim *
+  return c.count(LayerKind::recurrent) * c.linear_num_value_heads * c.linear_key_head_dim *
          c.linear_value_head_dim * 4;
 }
 
@@ -46,9 +46,9 @@ TEST(Geometries, HaveThePublishedSizes) {
 
 TEST(Geometries, TheLargestInDetail) {
   const ModelConfig config = published_geometry("27B");
-  EXPECT_EQ(config.count(LayerType::linear_attention), 48);
-  EXPECT_EQ(config.count(LayerType::full_attention), 16);
-  EXPECT_EQ(config.layer_types[3], LayerType::full_attention);
+  EXPECT_EQ(config.count(LayerKind::recurrent), 48);
+  EXPECT_EQ(config.count(LayerKind::attention), 16);
+  EXPECT_EQ(config.layer_types[3], LayerKind::attention);
   EXPECT_EQ(config.conv_dim(), 10240);
   EXPECT_EQ(config.value_dim(), 6144);
   EXPECT_EQ(config.q_dim(), 6144);

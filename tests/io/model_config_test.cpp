@@ -76,8 +76,8 @@ TEST(ModelConfig, ReadsTheTinyModel) {
   EXPECT_EQ(config.conv_dim(), 448);
   EXPECT_EQ(config.q_dim(), 256);
   EXPECT_EQ(config.kv_dim(), 128);
-  EXPECT_EQ(config.count(LayerType::linear_attention), 6);
-  EXPECT_EQ(config.count(LayerType::full_attention), 2);
+  EXPECT_EQ(config.count(LayerKind::recurrent), 6);
+  EXPECT_EQ(config.count(LayerKind::attention), 2);
 }
 
 TEST(ModelConfig, ReadsANestedConfig) {
@@ -197,9 +197,8 @@ TEST(ModelConfig, ChecksThatHeadsDivide) {
 }
 
 TEST(ModelConfig, ReadsLayerTypes) {
-  using enum LayerType;
-  EXPECT_THAT(interleaved_layers(5, 2), ElementsAre(linear_attention, full_attention, linear_attention,
-                                                    full_attention, linear_attention));
+  using enum LayerKind;
+  EXPECT_THAT(interleaved_layers(5, 2), ElementsAre(recurrent, attention, recurrent, attention, recurrent));
   EXPECT_EQ(parse_with("layer_types", "absent").layer_types, interleaved_layers(8, 4));
   Json json = tiny_json();
   json["full_attention_interval"] = 2;

@@ -21,7 +21,7 @@ TEST_F(ForkTest, SharesEverythingAndCopiesNothing) {
   for (const VersionInfo& version : manager.versions(id)) {
     EXPECT_EQ(export_all(manager, twin, version.number), export_all(manager, id, version.number));
   }
-  EXPECT_EQ(manager.view(twin, 0).recurrent.data, manager.view(id, 0).recurrent.data);
+  EXPECT_EQ(manager.view(twin, 0).piece("recurrent").data, manager.view(id, 0).piece("recurrent").data);
   EXPECT_EQ(manager.view(twin, 2).pages[1], manager.view(id, 2).pages[1]);
 }
 

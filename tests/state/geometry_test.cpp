@@ -9,7 +9,7 @@ namespace {
 TEST(StateGeometry, Sizes27B) {
   const StateGeometry geometry = geometry_27b();
   EXPECT_EQ(geometry.count(LayerKind::recurrent), 48);
-  EXPECT_EQ(geometry.count(LayerKind::kv), 16);
+  EXPECT_EQ(geometry.count(LayerKind::attention), 16);
   EXPECT_EQ(48 * geometry.recurrent_bytes(), 150'994'944);
   EXPECT_EQ(48 * geometry.conv_bytes(), 5'898'240);
   EXPECT_EQ(geometry.slot_bytes(), 3'145'728 + 122'880);
@@ -79,7 +79,7 @@ TEST(StateGeometry, ValidateNamesTheField) {
 
 TEST(StateGeometry, DimensionsOfAbsentKindsAreNotLookedAt) {
   StateGeometry geometry = small_geometry();
-  geometry.layers = {LayerKind::kv};
+  geometry.layers = {LayerKind::attention};
   geometry.recurrent = {};
   validate(geometry);
   EXPECT_EQ(geometry.sequence_bytes(4), 192);

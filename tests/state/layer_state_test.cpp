@@ -20,10 +20,10 @@ TEST_F(LayerStateTest, RecurrentStateIsTheBytesOfTheSlot) {
   const LayerState state = export_layer(manager, id, 1);
   EXPECT_EQ(state.kind, LayerKind::recurrent);
   EXPECT_EQ(state.tokens, 1);
-  ASSERT_EQ(state.recurrent.size(), 30 * sizeof(float));
-  ASSERT_EQ(state.conv.size(), 21 * sizeof(float));
-  EXPECT_EQ(std::memcmp(state.recurrent.data(), recurrent, state.recurrent.size()), 0);
-  EXPECT_EQ(std::memcmp(state.conv.data(), conv, state.conv.size()), 0);
+  ASSERT_EQ(state.piece("recurrent").size(), 30 * sizeof(float));
+  ASSERT_EQ(state.piece("conv").size(), 21 * sizeof(float));
+  EXPECT_EQ(std::memcmp(state.piece("recurrent").data(), recurrent, state.piece("recurrent").size()), 0);
+  EXPECT_EQ(std::memcmp(state.piece("conv").data(), conv, state.piece("conv").size()), 0);
 }
 
 TEST_F(LayerStateTest, KeysAndValuesComeOutContiguous) {
@@ -42,15 +42,15 @@ TEST_F(LayerStateTest, KeysAndValuesComeOutContiguous) {
   }
   step.commit();
   const LayerState state = export_layer(manager, id, 4);
-  EXPECT_EQ(state.kind, LayerKind::kv);
+  EXPECT_EQ(state.kind, LayerKind::attention);
   EXPECT_EQ(state.tokens, 6);
-  ASSERT_EQ(state.keys.size(), 2 * 6 * 3 * sizeof(float));
-  ASSERT_EQ(state.values.size(), state.keys.size());
+  ASSERT_EQ(state.piece("keys").size(), 2 * 6 * 3 * sizeof(float));
+  ASSERT_EQ(state.piece("values").size(), state.piece("keys").size());
   for (int i = 0; i < 2 * 6 * 3; ++i) {
     float key = 0;
     float value = 0;
-    std::memcpy(&key, &state.keys[i * sizeof(float)], sizeof key);
-    std::memcpy(&value, &state.values[i * sizeof(float)], sizeof value);
+    std::memcpy(&key, &state.piece("keys")[i * sizeof(float)], sizeof key);
+    std::memcpy(&value, &state.piece("values")[i * sizeof(float)], sizeof value);
     const auto expected = static_cast<float>(100 * (i / 18) + 10 * (i / 3 % 6) + i % 3);
     EXPECT_EQ(key, expected) << i;
     EXPECT_EQ(value, expected + 1000) << i;
@@ -81,20 +81,20 @@ TEST(Checksum, IsXxh3Of128Bits) {
   EXPECT_EQ(to_string(checksum(LayerState{})),
             "99aa06d3014798d86001c324468d497f");  // XXH3_128bits of nothing
   LayerState state;
-  for (char c : {'a', 'b', 'c'}) state.recurrent.push_back(static_cast<std::byte>(c));
+  for (char c : {'a', 'b', 'c'}) state.bytes.push_back(static_cast<std::byte>(c));
   EXPECT_EQ(to_string(checksum(state)), "06b05ab6733a618578af5f94892f3950");  // of "abc"
 }
 
-TEST(Checksum, EveryByteOfEveryPartCounts) {
-  const std::vector<std::byte> bytes(100, std::byte{3});
-  const LayerState state{.recurrent = bytes, .conv = bytes, .keys = bytes, .values = bytes};
-  const Checksum original = checksum(state);
-  EXPECT_EQ(checksum(state), original);
-  for (auto part : {&LayerState::recurrent, &LayerState::conv, &LayerState::keys, &LayerState::values}) {
-    for (std::size_t i = 0; i < bytes.size(); ++i) {
-      LayerState changed = state;
-      (changed.*part)[i] ^= std::byte{1};
-      EXPECT_NE(checksum(changed), original);
+TEST(Checksum, EveryByteOfEveryPieceCounts) {
+  for (const LayerKind kind : {LayerKind::recurrent, LayerKind::attention}) {
+    LayerState state{kind, 9, pieces_of(small_geometry(), kind), {}};
+    state.bytes.assign(static_cast<std::size_t>(state.pieces.state_bytes(9)), std::byte{3});
+    const Checksum original = checksum(state);
+    EXPECT_EQ(checksum(state), original);
+    for (std::byte& byte : state.bytes) {
+      byte ^= std::byte{1};
+      EXPECT_NE(checksum(state), original);
+      byte ^= std::byte{1};
     }
   }
 }

@@ -14,7 +14,7 @@ Checksum checksum_of_blocks(const StateManager& manager, const LayerView& view) 
   const StateGeometry& geometry = manager.geometry();
   const bool recurrent = view.kind == LayerKind::recurrent;
   std::vector<const void*> blocks(view.pages.begin(), view.pages.end());
-  if (recurrent) blocks = {view.recurrent.data};
+  if (recurrent) blocks = {view.piece("recurrent").data};
   std::vector<Checksum> checksums;
   std::vector<std::byte> bytes(
       static_cast<std::size_t>(recurrent ? geometry.slot_bytes() : geometry.page_stride()));

@@ -75,19 +75,17 @@ LayerState expected_layer(const StateGeometry& geometry, const ModelVersion& ver
   LayerState state;
   state.kind = geometry.layers[layer];
   state.tokens = version.info.tokens;
+  state.pieces = pieces_of(geometry, state.kind);
   if (state.kind == LayerKind::recurrent) {
-    const std::int64_t split = recurrent_words(geometry);
-    state.recurrent = bytes_of(words.data(), split);
-    state.conv = bytes_of(words.data() + split, static_cast<std::int64_t>(words.size()) - split);
+    state.bytes = bytes_of(words.data(), std::ssize(words));
     return state;
   }
   const KvDims& kv = geometry.kv;
   for (std::int64_t part = 0; part < 2 * kv.kv_heads; ++part) {
-    std::vector<std::byte>& to = part < kv.kv_heads ? state.keys : state.values;
     for (std::int64_t position = 0; position < state.tokens; ++position) {
       const auto row =
           bytes_of(&words[position * position_words(geometry) + part * kv.head_dim], kv.head_dim);
-      to.insert(to.end(), row.begin(), row.end());
+      state.bytes.insert(state.bytes.end(), row.begin(), row.end());
     }
   }
   return state;

@@ -20,8 +20,8 @@ class PoisonTest : public ::testing::Test {
   }
   bool is_poison(const LayerView& view) const {
     if (view.kind == LayerKind::recurrent)
-      return is_poison(view.recurrent.data, view.recurrent.bytes()) &&
-             is_poison(view.conv.data, view.conv.bytes());
+      return is_poison(view.piece("recurrent").data, view.piece("recurrent").bytes()) &&
+             is_poison(view.piece("conv").data, view.piece("conv").bytes());
     return std::all_of(view.pages.begin(), view.pages.end(),
                        [&](const void* page) { return is_poison(page, manager.geometry().page_stride()); });
   }
@@ -67,8 +67,7 @@ TEST_F(PoisonTest, FreshOnesAreNaNBeforeTheirFirstUseAndAfterAnAbort) {
   EXPECT_TRUE(is_poison(slot, manager.geometry().slot_bytes()));
   EXPECT_TRUE(is_poison(page, manager.geometry().page_stride()));
   for (const LayerState& layer : export_all(manager, id))
-    EXPECT_TRUE(std::all_of(layer.recurrent.begin(), layer.recurrent.end(),
-                            [](std::byte b) { return b == std::byte{0}; }));
+    EXPECT_TRUE(std::ranges::all_of(layer.piece("recurrent"), [](std::byte b) { return b == std::byte{0}; }));
 }
 
 TEST_F(PoisonTest, RollbackAndOldVersionsFreeTheirSlots) {

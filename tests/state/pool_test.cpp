@@ -82,8 +82,9 @@ TEST(SlotPool, ViewsHaveShapesAndDoNotOverlap) {
   const StateGeometry geometry = small_geometry();
   SlotPool pool(cpu, geometry, 2);
   const BlockRef slot = pool.acquire();
-  const Tensor recurrent = recurrent_view(geometry, slot);
-  const Tensor conv = conv_view(geometry, slot);
+  const LayerPieces pieces = pieces_of(geometry, LayerKind::recurrent);
+  const Tensor recurrent = pieces.tensor("recurrent", slot.data());
+  const Tensor conv = pieces.tensor("conv", slot.data());
   EXPECT_EQ(recurrent.shape, (Shape{2, 3, 5}));
   EXPECT_EQ(conv.shape, (Shape{3, 7}));
   EXPECT_EQ(static_cast<char*>(conv.data) - static_cast<char*>(recurrent.data), 128);
@@ -97,11 +98,13 @@ TEST(SlotPool, OffsetsPast2To31Elements) {
   SlotPool pool(cpu, geometry, 20'000);
   std::vector<BlockRef> slots;
   for (int i = 1; i < 20'000; ++i) slots.push_back(pool.acquire());
+  const LayerPieces pieces = pieces_of(geometry, LayerKind::recurrent);
   const auto base = reinterpret_cast<std::uintptr_t>(pool.zero().data());
   for (const BlockRef& slot : slots) {
     const auto expected = base + static_cast<std::uintptr_t>(slot.index()) * 3'268'608u;
-    ASSERT_EQ(reinterpret_cast<std::uintptr_t>(recurrent_view(geometry, slot).data), expected);
-    ASSERT_EQ(reinterpret_cast<std::uintptr_t>(conv_view(geometry, slot).data), expected + 3'145'728u);
+    ASSERT_EQ(reinterpret_cast<std::uintptr_t>(pieces.tensor("recurrent", slot.data()).data), expected);
+    ASSERT_EQ(reinterpret_cast<std::uintptr_t>(pieces.tensor("conv", slot.data()).data),
+              expected + 3'145'728u);
   }
   EXPECT_GT((reinterpret_cast<std::uintptr_t>(slots.back().data()) - base) / sizeof(float),
             std::uintptr_t{1} << 31);

@@ -57,7 +57,7 @@ TEST_F(ReplaceTest, AnUnsafeRestartIsZeroAndMarkedForGood) {
   EXPECT_FALSE(manager.unsafe(before));
   EXPECT_EQ(manager.homes(id), (std::vector<int>{0, 1, 1, 0, 0}));
   EXPECT_EQ(manager.versions(id), manager.versions(before));
-  const auto is_zero = [](const std::vector<std::byte>& bytes) {
+  const auto is_zero = [](std::span<const std::byte> bytes) {
     return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });
   };
   for (int layer = 0; layer < 5; ++layer) {
@@ -65,8 +65,7 @@ TEST_F(ReplaceTest, AnUnsafeRestartIsZeroAndMarkedForGood) {
     const bool restarted = layer == 1 || layer == 2;
     EXPECT_EQ(state == export_layer(manager, before, layer), !restarted);
     if (!restarted) continue;
-    EXPECT_TRUE(is_zero(state.recurrent) && is_zero(state.conv) && is_zero(state.keys) &&
-                is_zero(state.values));
+    EXPECT_TRUE(!state.bytes.empty() && is_zero(state.bytes));
   }
   advance(manager, id, {6});
   const SequenceId fork = manager.fork(id);

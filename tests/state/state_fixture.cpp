@@ -43,7 +43,7 @@ void for_each_layer(const StateManager& manager, const StateStep& step, Recurren
 StateGeometry small_geometry() {
   StateGeometry geometry;
   using enum LayerKind;
-  geometry.layers = {recurrent, recurrent, kv, recurrent, kv};
+  geometry.layers = {recurrent, recurrent, attention, recurrent, attention};
   geometry.recurrent = {.value_heads = 2, .key_dim = 3, .value_dim = 5, .conv_channels = 7, .conv_kernel = 4};
   geometry.kv = {.kv_heads = 2, .head_dim = 3, .page_tokens = 4};
   return geometry;
@@ -51,7 +51,8 @@ StateGeometry small_geometry() {
 
 StateGeometry geometry_27b() {
   StateGeometry geometry;
-  for (int i = 0; i < 64; ++i) geometry.layers.push_back(i % 4 == 3 ? LayerKind::kv : LayerKind::recurrent);
+  for (int i = 0; i < 64; ++i)
+    geometry.layers.push_back(i % 4 == 3 ? LayerKind::attention : LayerKind::recurrent);
   geometry.recurrent = {
       .value_heads = 48, .key_dim = 128, .value_dim = 128, .conv_channels = 10240, .conv_kernel = 4};
   geometry.kv = {.kv_heads = 4, .head_dim = 256};
@@ -59,7 +60,7 @@ StateGeometry geometry_27b() {
 }
 
 LayerCapacity all_layers(const StateGeometry& geometry) {
-  return {.recurrent = geometry.count(LayerKind::recurrent), .kv = geometry.count(LayerKind::kv)};
+  return {.recurrent = geometry.count(LayerKind::recurrent), .kv = geometry.count(LayerKind::attention)};
 }
 
 std::uint32_t blend(std::uint32_t old, std::uint64_t element, std::uint32_t token) {

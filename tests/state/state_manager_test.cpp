@@ -16,10 +16,10 @@ TEST_F(StateManagerTest, FreshSequenceIsZeroAndTakesNothing) {
   EXPECT_EQ(manager.residency(id), Residency::per_layer);
   EXPECT_EQ(used(manager), Used{});
   for (const LayerState& layer : export_all(manager, id)) {
-    EXPECT_THAT(layer.recurrent, ::testing::Each(std::byte{0}));
-    EXPECT_THAT(layer.conv, ::testing::Each(std::byte{0}));
-    EXPECT_TRUE(layer.keys.empty() && layer.values.empty());
-    EXPECT_EQ(layer.recurrent.size(), layer.kind == LayerKind::recurrent ? 120u : 0u);
+    EXPECT_THAT(layer.piece("recurrent"), ::testing::Each(std::byte{0}));
+    EXPECT_THAT(layer.piece("conv"), ::testing::Each(std::byte{0}));
+    EXPECT_TRUE(layer.piece("keys").empty() && layer.piece("values").empty());
+    EXPECT_EQ(layer.piece("recurrent").size(), layer.kind == LayerKind::recurrent ? 120u : 0u);
   }
 }
 
@@ -275,7 +275,7 @@ TEST_F(StateManagerTest, DoublesForTheReference) {
   EXPECT_EQ(step.recurrent_in(0, 0).dtype, DType::f64);
   EXPECT_EQ(step.recurrent_out(0, 0).bytes(), 2 * 3 * 5 * 8);
   step.commit();
-  EXPECT_EQ(export_layer(doubles, id, 2).keys.size(), 2u * 5 * 3 * 8);
+  EXPECT_EQ(export_layer(doubles, id, 2).piece("keys").size(), 2u * 5 * 3 * 8);
 }
 
 TEST_F(StateManagerTest, ModelsOfOneKindOfLayer) {
@@ -289,7 +289,7 @@ TEST_F(StateManagerTest, ModelsOfOneKindOfLayer) {
   EXPECT_EQ(recurrent.usage()[0].pages_total, 0);
 
   geometry = small_geometry();
-  geometry.layers = {LayerKind::kv};
+  geometry.layers = {LayerKind::attention};
   StateManager kv(geometry, {&cpu}, {{.kv = 1}}, kBudget);
   const SequenceId other = kv.open({Residency::uniform, {0}});
   advance(kv, other, kThreeTokens);

@@ -58,8 +58,8 @@ TEST_F(StateStepTest, UnwrittenStateShowsAsNaN) {
   const SequenceId id = open_on(0);
   manager.begin(id, 3).commit();
   for (const LayerState& layer : export_all(manager, id)) {
-    EXPECT_THAT(layer.recurrent, ::testing::Each(std::byte{0xFF}));
-    EXPECT_THAT(layer.keys, ::testing::Each(std::byte{0xFF}));
+    EXPECT_THAT(layer.piece("recurrent"), ::testing::Each(std::byte{0xFF}));
+    EXPECT_THAT(layer.piece("keys"), ::testing::Each(std::byte{0xFF}));
   }
 }
 

@@ -34,7 +34,7 @@ std::int64_t recurrent_elements(const StateGeometry& geometry) {
 
 StateGeometry recurrent_part(const StateGeometry& geometry) {
   StateGeometry part = geometry;
-  std::erase(part.layers, LayerKind::kv);
+  std::erase(part.layers, LayerKind::attention);
   if (part.layers.empty())
     fail(ErrorCode::unsupported, "these layers have no recurrent state to move; give more");
   return part;
@@ -108,10 +108,8 @@ std::int64_t MovingState::count_different() const {
   for (std::int64_t sequence = 0; sequence < sequences(); ++sequence) {
     for (int layer = 0; layer < static_cast<int>(state_->geometry().layers.size()); ++layer) {
       const LayerState found = export_layer(*state_, ids_[static_cast<std::size_t>(sequence)], layer);
-      std::vector<std::byte> bytes = found.recurrent;
-      bytes.insert(bytes.end(), found.conv.begin(), found.conv.end());
       const std::vector<std::byte> expected = made(sequence, layer);
-      different += tools::count_different(bytes, expected, state_->geometry().real);
+      different += tools::count_different(found.bytes, expected, state_->geometry().real);
     }
   }
   return different;

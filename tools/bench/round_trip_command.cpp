@@ -57,9 +57,8 @@ std::int64_t elements_of(const std::vector<std::byte>& bytes, DType type) {
 void compare(const RoundTrip::Outcome& a, const RoundTrip::Outcome& b, DType real, RoundTripResult& result) {
   result.outputs += elements_of(a.outputs, real);
   result.outputs_different += count_different(a.outputs, b.outputs, real);
-  result.state += elements_of(a.state.recurrent, real) + elements_of(a.state.conv, real);
-  result.state_different += count_different(a.state.recurrent, b.state.recurrent, real) +
-                            count_different(a.state.conv, b.state.conv, real);
+  result.state += elements_of(a.state.bytes, real);
+  result.state_different += count_different(a.state.bytes, b.state.bytes, real);
 }
 
 RoundTripResult measure(const RoundTripOptions& options) {

@@ -71,7 +71,7 @@ void add_random(std::int64_t count, std::uint64_t seed, int layers, std::int64_t
 
 Piece stateful_part(const Session& session, int layer) {
   const LayerKind kind = session.planned().geometry.layers[static_cast<std::size_t>(layer)];
-  return {layer, kind == LayerKind::recurrent ? Part::gdn : Part::attention};
+  return {layer, state_part(kind)};
 }
 
 int layer_count(const Session& session) { return static_cast<int>(session.plan().state_home.size()); }

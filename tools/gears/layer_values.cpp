@@ -27,7 +27,8 @@ class MixerSteps {
       if (wanted(value.name)) values[value.name].assign(first, first + host.shape.elements());
     };
     run_.step(rows(token, 1), keep);
-    const std::vector<std::byte> state = run_.state().recurrent;
+    const LayerState layer = run_.state();
+    const std::span<const std::byte> state = layer.piece("recurrent");
     values["S"].resize(state.size() / sizeof(float));
     std::memcpy(values["S"].data(), state.data(), state.size());
     return values;
@@ -67,7 +68,7 @@ std::shared_ptr<const Model> one_mixer(const ModelConfig& config, Gear gear, con
                                        Projections which) {
   ModelConfig one = config;
   one.num_hidden_layers = 1;
-  one.layer_types = {LayerType::linear_attention};
+  one.layer_types = {LayerKind::recurrent};
   const auto gear_of = [=](const Weight& weight) {
     const bool chosen = which == Projections::all || weight.name.ends_with("out_proj.weight");
     return weight.group && chosen ? gear : Gear::f32;

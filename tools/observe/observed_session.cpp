@@ -18,7 +18,7 @@ ObservedSession describe(const Session& session, std::string model) {
     if (plan.movable() && plan.homes[b]) result.homes.push_back(plan.backend_names[b]);
   }
   for (LayerKind kind : session.planned().geometry.layers) {
-    result.layers.emplace_back(name(kind == LayerKind::recurrent ? Part::gdn : Part::attention));
+    result.layers.emplace_back(name(state_part(kind)));
   }
   return result;
 }

@@ -98,7 +98,7 @@ class LayerCheck {
   }
 
   void compare_state(const std::string& when, double tolerance) {
-    const std::vector<double> state = to_doubles(run_.state().recurrent, run_.real());
+    const std::vector<double> state = to_doubles(run_.state().piece("recurrent"), run_.real());
     const std::int64_t matrix = layer_.key_dim * layer_.value_dim;
     std::vector<double> squares;
     for (std::int64_t h = 0; h < layer_.value_heads; ++h) {
@@ -124,10 +124,11 @@ class LayerCheck {
 
   /// What transformers' cache held at the end, which is after the long run, whatever the name of S says.
   void compare_transformers_state() {
-    compare("hf_f32.S.t4.heads", heads_of(to_doubles(run_.state().recurrent, run_.real())), kLongTolerance);
+    compare("hf_f32.S.t4.heads", heads_of(to_doubles(run_.state().piece("recurrent"), run_.real())),
+            kLongTolerance);
     if (!oracle_.contains("hf_f32.conv_state")) return;
     // [channels, K], with one column more than is needed: the newest K - 1 count.
-    const std::vector<double> ours = to_doubles(run_.state().conv, run_.real()),
+    const std::vector<double> ours = to_doubles(run_.state().piece("conv"), run_.real()),
                               all = oracle_.values("hf_f32.conv_state");
     if (std::ssize(all) != layer_.channels() * layer_.conv_kernel) {
       return report_.compare("hf_f32.conv_state", ours, all,

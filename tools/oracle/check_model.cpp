@@ -149,13 +149,13 @@ class ModelCheck {
       const LayerState state = export_layer(session_.state(), sequence_, static_cast<int>(layer));
       const std::string prefix = "layer" + std::to_string(layer) + ".";
       if (state.kind == LayerKind::recurrent) {
-        compare_state(prefix + "S", to_doubles(state.recurrent, geometry.real));
-        compare_conv(prefix + "conv", to_doubles(state.conv, geometry.real));
+        compare_state(prefix + "S", to_doubles(state.piece("recurrent"), geometry.real));
+        compare_conv(prefix + "conv", to_doubles(state.piece("conv"), geometry.real));
       } else {
         compare_state(prefix + "k_last4",
-                      last_positions(to_doubles(state.keys, geometry.real), state.tokens));
+                      last_positions(to_doubles(state.piece("keys"), geometry.real), state.tokens));
         compare_state(prefix + "v_last4",
-                      last_positions(to_doubles(state.values, geometry.real), state.tokens));
+                      last_positions(to_doubles(state.piece("values"), geometry.real), state.tokens));
       }
     }
     session_.state().close(sequence_);

@@ -62,7 +62,7 @@ ModelConfig config_of(const GeneratedLayer& layer, int layers) {
   config.model_type = "generated layer";
   config.hidden_size = layer.hidden;
   config.num_hidden_layers = layers;
-  config.layer_types.assign(static_cast<std::size_t>(layers), LayerType::linear_attention);
+  config.layer_types.assign(static_cast<std::size_t>(layers), LayerKind::recurrent);
   config.linear_num_key_heads = layer.key_heads;
   config.linear_num_value_heads = layer.value_heads;
   config.linear_key_head_dim = layer.key_dim;
