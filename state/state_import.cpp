@@ -66,30 +66,54 @@ void upload_slot(const StateGeometry& geometry, const StateStep& step, int layer
   backend.upload(step.conv_out(layer, home).data, bytes.data() + recurrent, bytes.size() - recurrent);
 }
 
-/// As a step that computes nothing and writes what is known already.
-void write_version(StateManager& manager, SequenceId id, std::int64_t tokens, std::span<const Bytes> layers) {
+void require_arrived(const LayerState& arrived, Bytes sent, int layer, const Backend& backend) {
+  std::size_t begin = 0;
+  for (const auto* part : {&arrived.recurrent, &arrived.conv, &arrived.keys, &arrived.values}) {
+    if (!std::ranges::equal(*part, sent.subspan(begin, part->size()))) {
+      fail(ErrorCode::mismatch, "state of layer {} changed on its way to {} (no sequence was opened)", layer,
+           backend.info().name);
+    }
+    begin += part->size();
+  }
+}
+
+void upload_layers(const StateManager& manager, const StateStep& step, std::span<const Bytes> layers) {
   const StateGeometry& geometry = manager.geometry();
-  StateStep step = manager.begin(id, tokens);
   std::set<Backend*> used;
   for (int layer = 0; layer < static_cast<int>(layers.size()); ++layer) {
-    const int home = manager.home(id, layer);
-    Backend& backend = *manager.view(id, layer).backend;
+    const int home = step.home(layer);
+    Backend& backend = *step.view(layer, 0).backend;
     const auto upload = geometry.layers[layer] == LayerKind::recurrent ? upload_slot : upload_pages;
     upload(geometry, step, layer, home, backend, layers[layer]);
     used.insert(&backend);
   }
   for (Backend* backend : used) backend->synchronize();  // what went wrong must show before the commit
+  if (!manager.budget().verify) return;
+  for (int layer = 0; layer < static_cast<int>(layers.size()); ++layer) {
+    const LayerView view = step.view(layer, 0);
+    require_arrived(export_layer(geometry, view), layers[layer], layer, *view.backend);
+  }
+}
+
+/// As a step that computes nothing and writes what is known already.
+void write_version(StateManager& manager, SequenceId id, std::int64_t tokens, std::span<const Bytes> layers,
+                   OwnedLock* lock) {
+  StateStep step = manager.begin(id, tokens);
+  {
+    const Released released(lock);
+    upload_layers(manager, step, layers);
+  }
   step.commit();
 }
 
 }  // namespace
 
 SequenceId import_state(StateManager& manager, const SequenceOptions& options, std::int64_t tokens,
-                        std::span<const Bytes> layers) {
+                        std::span<const Bytes> layers, OwnedLock* lock) {
   require_layers(manager, tokens, layers);
   const SequenceId id = manager.open(options);
   try {
-    if (tokens > 0) write_version(manager, id, tokens, layers);
+    if (tokens > 0) write_version(manager, id, tokens, layers, lock);
   } catch (...) {
     manager.close(id);
     throw;

@@ -73,6 +73,23 @@ std::span<void* const> StateStep::pages(int layer, int backend) const {
   return resident(layer, backend, LayerKind::kv).pages[layer].data();
 }
 
+LayerView StateStep::view(int layer, int part) const {
+  manager_->require_layer(layer);
+  const int home = sequence_->home[static_cast<std::size_t>(layer)];
+  LayerView view;
+  view.kind = manager_->geometry().layers[static_cast<std::size_t>(layer)];
+  view.backend = manager_->places_[static_cast<std::size_t>(home)].backend;
+  view.tokens = version(part).tokens;
+  if (view.kind == LayerKind::recurrent) {
+    view.recurrent = recurrent_out(layer, home, part);
+    view.conv = conv_out(layer, home, part);
+  } else {
+    view.pages = pages(layer, home).first(
+        static_cast<std::size_t>(manager_->geometry().pages_for(view.tokens)));
+  }
+  return view;
+}
+
 void StateStep::commit() noexcept { commit(parts()); }
 
 void StateStep::commit(int count) noexcept {
