@@ -16,8 +16,8 @@ struct AbsentBackend {
 };
 
 /// The backends of one program, made in main and handed down: nothing in the library is global. Sessions use
-/// them by name and must not outlive it. Thread-safety: that of each backend; sessions hold mutex() while they
-/// use one, so that several sessions over one context may be driven from several threads.
+/// them by name and must not outlive it. Thread-safety: that of each backend; sessions hold mutex() while
+/// they use one, so that several sessions over one context may be driven from several threads.
 class Context {
  public:
   explicit Context(std::vector<std::unique_ptr<Backend>> backends, std::vector<AbsentBackend> absent = {})

@@ -84,8 +84,8 @@ LayerView StateStep::view(int layer, int part) const {
     view.recurrent = recurrent_out(layer, home, part);
     view.conv = conv_out(layer, home, part);
   } else {
-    view.pages = pages(layer, home).first(
-        static_cast<std::size_t>(manager_->geometry().pages_for(view.tokens)));
+    view.pages =
+        pages(layer, home).first(static_cast<std::size_t>(manager_->geometry().pages_for(view.tokens)));
   }
   return view;
 }

@@ -105,7 +105,8 @@ class FaultyBackend final : public Backend {
   }
   void receive(void* to_staging, const void* from, std::size_t bytes) override {
     const Faults::Due due = begin(FaultCall::receive, "receive");
-    if (due.delay) return put_off(*due.delay, [=, inner = inner_] { inner->receive(to_staging, from, bytes); });
+    if (due.delay)
+      return put_off(*due.delay, [=, inner = inner_] { inner->receive(to_staging, from, bytes); });
     if (!due.flip) return inner_->receive(to_staging, from, bytes);
     inner_->download(to_staging, from, bytes);
     flip_bit(to_staging, bytes, *due.flip);

@@ -25,8 +25,9 @@ std::int64_t resolve_context(const ModelConfig& config, std::int64_t asked) {
 
 void require_limits(const StepLimits& limits) {
   if (limits.tokens >= 1 && limits.outputs >= 1) return;
-  fail(ErrorCode::invalid_argument, "a session of steps of {} tokens and {} outputs: expected at least 1 of each",
-       limits.tokens, limits.outputs);
+  fail(ErrorCode::invalid_argument,
+       "a session of steps of {} tokens and {} outputs: expected at least 1 of each", limits.tokens,
+       limits.outputs);
 }
 
 /// By backend of `names`; empty when no homes were asked for.

@@ -65,7 +65,9 @@ void StepRecorder::add_sequence(SequenceId id, std::int64_t tokens, std::int64_t
 
 void StepRecorder::add_checksums(ObservedSequence& sequence, const StateStep& step, int part) const {
   for (int layer = 0; layer < static_cast<int>(sequence.homes.size()); ++layer) {
-    const auto read = [&] { return checksum(export_layer(watch_.state_.geometry(), step.view(layer, part))); };
+    const auto read = [&] {
+      return checksum(export_layer(watch_.state_.geometry(), step.view(layer, part)));
+    };
     sequence.checksums.push_back(read());
     if (!watch_.verify_ || read() == sequence.checksums.back()) continue;
     fail(ErrorCode::mismatch,

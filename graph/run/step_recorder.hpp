@@ -27,11 +27,7 @@ class StepWatch {
   /// With `verify`, states are downloaded twice for their checksums and compared.
   StepWatch(StepObserver& observer, const Graph& graph, std::vector<Backend*> backends,
             const StateManager& state, bool verify)
-      : observer_(observer),
-        graph_(graph),
-        backends_(std::move(backends)),
-        state_(state),
-        verify_(verify) {}
+      : observer_(observer), graph_(graph), backends_(std::move(backends)), state_(state), verify_(verify) {}
 
   double now_ms() const { return since_begin_.milliseconds(); }
   /// This has happened just now, and is told later.

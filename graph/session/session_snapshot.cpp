@@ -41,8 +41,8 @@ SequenceId load_sequence(Session& session, const Snapshot& snapshot) {
   // The model first: with another one the vocabulary is another, too, and no sign of damage.
   require_fit(session.state(), snapshot, session.model().fingerprint());
   require_in_vocabulary(snapshot.ids(), session.vocab_size(), ErrorCode::corrupt, snapshot.where());
-  const SequenceId sequence =
-      import_snapshot(session.state(), options, snapshot, session.model().fingerprint(), &exclusive.state_lock());
+  const SequenceId sequence = import_snapshot(session.state(), options, snapshot,
+                                              session.model().fingerprint(), &exclusive.state_lock());
   const std::span<const TokenId> fed =
       std::span(snapshot.ids()).first(snapshot.ids().size() - snapshot.pending_ids().size());
   try {
