@@ -5,7 +5,7 @@
 
 namespace tandem {
 
-BusyBackends::~BusyBackends() {
+void BusyBackends::settle() noexcept {
   for (Backend* backend : backends_) {
     try {
       backend->synchronize();
@@ -13,15 +13,19 @@ BusyBackends::~BusyBackends() {
       // Whoever is leaving early has a better one to tell.
     }
   }
+  backends_.clear();
 }
 
 void BusyBackends::add(std::span<const BlockCopy> copies) {
   for (const BlockCopy& copy : copies) {
-    for (Backend* backend : {copy.from, copy.to}) {
-      if (std::find(backends_.begin(), backends_.end(), backend) == backends_.end())
-        backends_.push_back(backend);
-    }
+    add(*copy.from);
+    add(*copy.to);
   }
+}
+
+void BusyBackends::add(Backend& backend) {
+  if (std::find(backends_.begin(), backends_.end(), &backend) == backends_.end())
+    backends_.push_back(&backend);
 }
 
 }  // namespace tandem

@@ -35,12 +35,16 @@ class BusyBackends {
  public:
   BusyBackends() = default;
   BusyBackends(const BusyBackends&) = delete;
+  BusyBackends(BusyBackends&&) = default;
   BusyBackends& operator=(const BusyBackends&) = delete;
-  ~BusyBackends();
+  ~BusyBackends() { settle(); }
 
   void add(std::span<const BlockCopy> copies);
+  void add(Backend& backend);
   /// They have been waited for.
   void clear() { backends_.clear(); }
+  /// Waits for them, whatever they say.
+  void settle() noexcept;
 
  private:
   std::vector<Backend*> backends_;

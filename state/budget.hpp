@@ -13,6 +13,7 @@ struct StateBudget {
   std::int64_t kept_versions = 1;   ///< of each sequence, the newest included: 1 allows no rollback
   std::int64_t step_versions = 1;   ///< that one step may write, whether they are kept or not
   bool poison = false;  ///< for tests: what is free reads as NaN (block_pool.hpp); takes no memory
+  bool verify = false;  ///< what is written when states are made room for, and imported, is read again
 };
 
 /// How many layers of one sequence may have their state on a backend.

@@ -51,12 +51,18 @@ void compare_dims(const StateGeometry& expected, const StateGeometry& found, Com
 }  // namespace
 
 StateContract make_contract(const StateManager& manager, SequenceId id, std::string_view model) {
+  return make_contract(manager.geometry(), manager.tokens(id), model,
+                       [&](int layer) { return export_layer(manager, id, layer); });
+}
+
+StateContract make_contract(const StateGeometry& geometry, std::int64_t tokens, std::string_view model,
+                            const std::function<LayerState(int layer)>& state_of) {
   StateContract contract;
-  contract.geometry = manager.geometry();
-  contract.tokens = manager.tokens(id);
+  contract.geometry = geometry;
+  contract.tokens = tokens;
   contract.model = model;
   for (int layer = 0; layer < static_cast<int>(contract.geometry.layers.size()); ++layer) {
-    contract.layers.push_back(checksum(export_layer(manager, id, layer)));
+    contract.layers.push_back(checksum(state_of(layer)));
   }
   return contract;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,6 +29,9 @@ struct StateContract {
 /// Describes the newest version of a sequence as export_layer() gives it. Downloads all of it.
 /// Throws as export_layer.
 StateContract make_contract(const StateManager& manager, SequenceId id, std::string_view model);
+/// The same of a state of so many tokens that somebody else hands out.
+StateContract make_contract(const StateGeometry& geometry, std::int64_t tokens, std::string_view model,
+                            const std::function<LayerState(int layer)>& layer);
 
 /// The first field in which two contracts differ, with both values ("key_dim: expected 128, found 64"); empty
 /// when they agree. What the bytes mean comes before which bytes they are.

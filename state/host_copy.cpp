@@ -87,32 +87,55 @@ void HostCopy::require_equal(const Piece& piece) const {
        piece.backend->info().name);
 }
 
-std::int64_t HostCopy::take(const StateManager& manager, SequenceId id) {
-  finish();
+void HostCopy::receive(std::span<const Piece> pieces) {
+  std::set<Backend*> used;
+  try {
+    for (const Piece& piece : pieces) {
+      busy_.add(*piece.backend);
+      piece.backend->receive(piece.here, piece.there, piece.bytes);
+      used.insert(piece.backend);
+    }
+    for (Backend* backend : used) under_way_.push_back(backend->record());
+  } catch (...) {
+    under_way_.clear();
+    busy_.settle();
+    throw;
+  }
+}
+
+std::int64_t HostCopy::take(const StateManager& manager, SequenceId id, OwnedLock* lock) {
+  {
+    const Released released(lock);
+    finish();
+  }
   target_ = whole_[0] < whole_[1] ? 0 : 1;
   whole_[target_] = -1;
   const std::vector<Piece> all = pieces([&](int layer) { return manager.view(id, layer); }, target_, full_);
-  std::set<Backend*> used;
+  const std::int64_t taken = manager.tokens(id);
+  const Released released(lock);
+  receive(all);
   std::int64_t bytes = 0;
-  for (const Piece& piece : all) {
-    piece.backend->receive(piece.here, piece.there, piece.bytes);
-    used.insert(piece.backend);
-    bytes += static_cast<std::int64_t>(piece.bytes);
+  for (const Piece& piece : all) bytes += static_cast<std::int64_t>(piece.bytes);
+  if (!verify_) {
+    coming_ = taken;
+    return bytes;
   }
-  for (Backend* backend : used) under_way_.push_back(backend->record());
-  coming_ = manager.tokens(id);
-  if (!verify_) return bytes;
-  const std::int64_t tokens = std::exchange(coming_, -1);  // until it was compared nothing has come
-  finish();
+  finish();  // until it was compared nothing has come
   for (const Piece& piece : all) require_equal(piece);
-  arrived(tokens);
+  arrived(taken);
   return bytes;
 }
 
 void HostCopy::finish() {
   const std::vector<std::unique_ptr<Event>> events = std::exchange(under_way_, {});
   const std::int64_t tokens = std::exchange(coming_, -1);
-  for (const auto& event : events) event->wait();
+  try {
+    for (const auto& event : events) event->wait();
+  } catch (...) {
+    busy_.settle();
+    throw;
+  }
+  busy_.clear();
   if (tokens >= 0) arrived(tokens);
 }
 
@@ -146,21 +169,29 @@ std::int64_t HostCopy::restored_bytes(std::int64_t tokens) const {
   return tokens == 0 ? 0 : slots_bytes(layers_) + pages_bytes(layers_, pages_of(geometry_, tokens));
 }
 
-SequenceId HostCopy::restore(StateManager& manager, const SequenceOptions& options,
-                             std::int64_t tokens) const {
+/// What went wrong shows before it returns.
+void HostCopy::write(std::span<const Piece> pieces) const {
+  std::set<Backend*> used;
+  for (const Piece& piece : pieces) {
+    piece.backend->upload(piece.there, piece.here, piece.bytes);
+    used.insert(piece.backend);
+  }
+  for (Backend* backend : used) backend->synchronize();
+  if (verify_) std::for_each(pieces.begin(), pieces.end(), [&](const Piece& p) { require_equal(p); });
+}
+
+SequenceId HostCopy::restore(StateManager& manager, const SequenceOptions& options, std::int64_t tokens,
+                             OwnedLock* lock) const {
   const SequenceId id = manager.open(options);
   if (tokens == 0) return id;
   try {
     StateStep step = manager.begin(id, tokens);
     const std::vector<Piece> all =
-        pieces([&](int layer) { return step.written(layer); }, whole_[0] == tokens ? 0 : 1, 0);
-    std::set<Backend*> used;
-    for (const Piece& piece : all) {
-      piece.backend->upload(piece.there, piece.here, piece.bytes);
-      used.insert(piece.backend);
+        pieces([&](int layer) { return step.view(layer, 0); }, whole_[0] == tokens ? 0 : 1, 0);
+    {
+      const Released released(lock);
+      write(all);
     }
-    for (Backend* backend : used) backend->synchronize();  // what went wrong must show before the commit
-    if (verify_) std::for_each(all.begin(), all.end(), [&](const Piece& p) { require_equal(p); });
     step.commit();
   } catch (...) {
     manager.close(id);

@@ -6,6 +6,8 @@
 #include <memory>
 #include <vector>
 
+#include "core/owned_mutex.hpp"
+#include "state/block_copy.hpp"
 #include "state/state_manager.hpp"
 
 namespace tandem {
@@ -16,8 +18,10 @@ namespace tandem {
 ///
 /// A fresh copy knows the beginning of every sequence: 0 tokens.
 ///
-/// Not thread-safe, as the manager. The backend whose memory it is, and those of the sequence while something
-/// is under way, outlive it.
+/// What is under way when it goes is waited for, as the memory goes with it.
+///
+/// Not thread-safe, as the manager. The backend whose memory it is, and those of the sequence, outlive it.
+/// `lock` is what guards the manager, if something does: it is let go of while bytes are copied.
 class HostCopy {
  public:
   /// What it takes for sequences of this context. Throws Error(invalid_argument) past 63 bits.
@@ -34,7 +38,7 @@ class HostCopy {
   /// step goes on (with `verify` it waits). What was under way before is waited for. REQUIRES: always the
   /// same sequence, until clear(). On an Error (mismatch when something arrived wrong; what backends throw)
   /// the copies that were whole still are.
-  std::int64_t take(const StateManager& manager, SequenceId id);
+  std::int64_t take(const StateManager& manager, SequenceId id, OwnedLock* lock = nullptr);
 
   /// Waits for what is under way. On an Error it is dropped.
   void finish();
@@ -53,7 +57,8 @@ class HostCopy {
   /// Opens a sequence that remembers the copy of that many tokens (0: nothing), its layers where `options`
   /// says. All or nothing. Throws as StateManager::open and begin, and what the backends throw; mismatch as
   /// take. REQUIRES: tokens() has it, or it is 0.
-  SequenceId restore(StateManager& manager, const SequenceOptions& options, std::int64_t tokens) const;
+  SequenceId restore(StateManager& manager, const SequenceOptions& options, std::int64_t tokens,
+                     OwnedLock* lock = nullptr) const;
   /// What that writes.
   std::int64_t restored_bytes(std::int64_t tokens) const;
 
@@ -70,6 +75,8 @@ class HostCopy {
                             std::int64_t first_page) const;
   std::int64_t full_pages(std::int64_t tokens) const { return tokens / geometry_.kv.page_tokens; }
   void require_equal(const Piece& piece) const;
+  void receive(std::span<const Piece> pieces);
+  void write(std::span<const Piece> pieces) const;
   void arrived(std::int64_t tokens);
 
   StateGeometry geometry_;
@@ -82,6 +89,7 @@ class HostCopy {
   std::size_t target_ = 0;                    ///< the copy that is under way
   std::int64_t coming_ = -1;                  ///< its tokens; -1: it is not wanted, or there is none
   std::vector<std::unique_ptr<Event>> under_way_;
+  BusyBackends busy_;  ///< after the memory, which they may still write
 };
 
 }  // namespace tandem

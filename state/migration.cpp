@@ -206,12 +206,13 @@ void Migration::commit() noexcept {
   }
 }
 
-MigrationReport migrate(StateManager& manager, std::span<const Move> moves) {
+MigrationReport migrate(StateManager& manager, std::span<const Move> moves, OwnedLock* lock) {
   const Stopwatch clock;
   Migration migration(manager);
   migration.plan(moves);
   try {
     migration.reserve();
+    const Released released(lock);
     migration.carry();
     migration.verify();
   } catch (const Error& error) {
@@ -223,6 +224,8 @@ MigrationReport migrate(StateManager& manager, std::span<const Move> moves) {
   return std::move(migration.report());
 }
 
-MigrationReport migrate(StateManager& manager, const Move& move) { return migrate(manager, {&move, 1}); }
+MigrationReport migrate(StateManager& manager, const Move& move, OwnedLock* lock) {
+  return migrate(manager, {&move, 1}, lock);
+}
 
 }  // namespace tandem

@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "core/owned_mutex.hpp"
 #include "state/layer_state.hpp"
 #include "state/state_manager.hpp"
 
@@ -58,8 +59,9 @@ struct MigrationReport {
 ///  - out_of_memory: more layers than the target has room for
 ///  - what the backends throw
 ///
-/// Not thread-safe, as the manager.
-MigrationReport migrate(StateManager& manager, std::span<const Move> moves);
-MigrationReport migrate(StateManager& manager, const Move& move);
+/// Not thread-safe, as the manager. `lock` is what guards the manager, if something does: it is let go of
+/// while blocks are carried and checked.
+MigrationReport migrate(StateManager& manager, std::span<const Move> moves, OwnedLock* lock = nullptr);
+MigrationReport migrate(StateManager& manager, const Move& move, OwnedLock* lock = nullptr);
 
 }  // namespace tandem

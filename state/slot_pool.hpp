@@ -18,9 +18,10 @@ namespace tandem {
 class SlotPool {
  public:
   /// `slots` includes the zero slot; 0 makes a pool that holds nothing. Zeroes slot 0 and waits for that.
-  /// `device` and `poison` as in BlockPool. Throws what the backend throws. The backends outlive the pool.
+  /// `device` and `poison` as in BlockPool. With `verify` the zeros are read again: Error(mismatch) when they
+  /// are none. Throws what the backend throws. The backends outlive the pool.
   SlotPool(Backend& backend, const StateGeometry& geometry, std::int64_t slots, Backend* device = nullptr,
-           bool poison = false);
+           bool poison = false, bool verify = false);
 
   /// A reference to the zero slot: to read, as it is shared by all. REQUIRES: a pool of at least one slot.
   BlockRef zero() const { return zero_; }

@@ -47,12 +47,26 @@ void save_snapshot(const std::filesystem::path& path, const StateManager& manage
                               .ids = {ids.begin(), ids.end()},
                               .sampling = sampling,
                               .unsafe = manager.unsafe(id)};
+  save_snapshot(
+      path, header, [&](int layer) { return export_layer(manager, id, layer); }, before_rename);
+}
+
+void save_snapshot(const std::filesystem::path& path, const SnapshotHeader& header,
+                   const std::function<LayerState(int layer)>& state_of,
+                   const std::function<void()>& before_rename) {
   const SnapshotLayout layout = layout_of(header);
   SummedFile file(path);
   file.write(encode(header));
   for (std::size_t layer = 0; layer < layout.layers.size(); ++layer) {
     file.pad_to(layout.layers[layer].offset);
-    file.write(export_layer(manager, id, static_cast<int>(layer)).bytes);
+    const LayerState state = state_of(static_cast<int>(layer));
+    if (checksum(state) != header.contract.layers[layer]) {
+      fail(ErrorCode::mismatch,
+           "{}: layer {} is not what it was when it was read first: it changed on its way to the host, or "
+           "somebody went on with the sequence (no file was written)",
+           quoted(path), layer);
+    }
+    file.write(state.bytes);
   }
   file.pad_to(layout.file_bytes - kChecksumBytes);
   file.finish(before_rename);
@@ -117,7 +131,7 @@ void require_fit(const StateManager& manager, const Snapshot& snapshot, std::str
 }
 
 SequenceId import_snapshot(StateManager& manager, const SequenceOptions& options, const Snapshot& snapshot,
-                           std::string_view model) {
+                           std::string_view model, OwnedLock* lock) {
   require_fit(manager, snapshot, model);
   const StateContract& contract = snapshot.contract();
   std::vector<std::span<const std::byte>> layers;
@@ -126,7 +140,7 @@ SequenceId import_snapshot(StateManager& manager, const SequenceOptions& options
   }
   SequenceOptions marked = options;
   marked.unsafe = options.unsafe || snapshot.unsafe();
-  return import_state(manager, marked, contract.tokens, layers);
+  return import_state(manager, marked, contract.tokens, layers, lock);
 }
 
 }  // namespace tandem

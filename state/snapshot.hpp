@@ -29,6 +29,13 @@ void save_snapshot(const std::filesystem::path& path, const StateManager& manage
                    const std::optional<SamplingOptions>& sampling = {},
                    const std::function<void()>& before_rename = {});
 
+/// The same, of a state that somebody else hands out: all layers of `description`, each once for its checksum
+/// before and once for the file. `layer` may wait and throw; Error(mismatch) when it gives another state than
+/// the one described.
+void save_snapshot(const std::filesystem::path& path, const SnapshotHeader& description,
+                   const std::function<LayerState(int layer)>& layer,
+                   const std::function<void()>& before_rename = {});
+
 /// A snapshot file, mapped and verified to the last byte. Immutable, safe to use from several threads.
 /// Copying shares the mapping.
 class Snapshot {
@@ -70,6 +77,6 @@ void require_fit(const StateManager& manager, const Snapshot& snapshot, std::str
 /// marked when the snapshot is. Throws as
 /// require_fit, then as import_state.
 SequenceId import_snapshot(StateManager& manager, const SequenceOptions& options, const Snapshot& snapshot,
-                           std::string_view model);
+                           std::string_view model, OwnedLock* lock = nullptr);
 
 }  // namespace tandem

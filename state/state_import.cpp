@@ -38,27 +38,46 @@ void require_layers(const StateManager& manager, std::int64_t tokens, std::span<
   }
 }
 
-/// As a step that computes nothing and writes what is known already.
-void write_version(StateManager& manager, SequenceId id, std::int64_t tokens, std::span<const Bytes> layers) {
-  StateStep step = manager.begin(id, tokens);
+void require_arrived(const LayerState& arrived, Bytes sent, int layer, const Backend& backend) {
+  if (std::ranges::equal(arrived.bytes, sent)) return;
+  fail(ErrorCode::mismatch, "state of layer {} changed on its way to {} (no sequence was opened)", layer,
+       backend.info().name);
+}
+
+void upload_layers(const StateManager& manager, const StateStep& step, std::span<const Bytes> layers) {
   std::set<Backend*> used;
-  for (std::size_t layer = 0; layer < layers.size(); ++layer) {
-    const LayerView view = step.written(static_cast<int>(layer));
-    import_layer(view, layers[layer]);
+  for (int layer = 0; layer < static_cast<int>(layers.size()); ++layer) {
+    const LayerView view = step.view(layer, 0);
+    import_layer(view, layers[static_cast<std::size_t>(layer)]);
     used.insert(view.backend);
   }
   for (Backend* backend : used) backend->synchronize();  // what went wrong must show before the commit
+  if (!manager.budget().verify) return;
+  for (int layer = 0; layer < static_cast<int>(layers.size()); ++layer) {
+    const LayerView view = step.view(layer, 0);
+    require_arrived(export_layer(view), layers[static_cast<std::size_t>(layer)], layer, *view.backend);
+  }
+}
+
+/// As a step that computes nothing and writes what is known already.
+void write_version(StateManager& manager, SequenceId id, std::int64_t tokens, std::span<const Bytes> layers,
+                   OwnedLock* lock) {
+  StateStep step = manager.begin(id, tokens);
+  {
+    const Released released(lock);
+    upload_layers(manager, step, layers);
+  }
   step.commit();
 }
 
 }  // namespace
 
 SequenceId import_state(StateManager& manager, const SequenceOptions& options, std::int64_t tokens,
-                        std::span<const Bytes> layers) {
+                        std::span<const Bytes> layers, OwnedLock* lock) {
   require_layers(manager, tokens, layers);
   const SequenceId id = manager.open(options);
   try {
-    if (tokens > 0) write_version(manager, id, tokens, layers);
+    if (tokens > 0) write_version(manager, id, tokens, layers, lock);
   } catch (...) {
     manager.close(id);
     throw;

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <span>
 
+#include "core/owned_mutex.hpp"
 #include "state/layer_state.hpp"
 
 namespace tandem {
@@ -17,8 +18,11 @@ namespace tandem {
 /// the context has no room for the tokens or state of 0 tokens is not zero, as StateManager::open and
 /// Backend::upload. The bytes are free to go when it returns.
 ///
+/// With StateBudget::verify all is read again: Error(mismatch) when it arrived differently. `lock` is what
+/// guards the manager, if something does: it is let go of while bytes are copied.
+///
 /// Whether they mean the same here is what a StateContract is for. Not thread-safe, as the manager.
 SequenceId import_state(StateManager& manager, const SequenceOptions& options, std::int64_t tokens,
-                        std::span<const std::span<const std::byte>> layers);
+                        std::span<const std::span<const std::byte>> layers, OwnedLock* lock = nullptr);
 
 }  // namespace tandem

@@ -72,7 +72,7 @@ StateManager::StateManager(StateGeometry geometry, std::vector<Backend*> backend
   Backend* const device = device_to_reach(geometry_, backends, capacities);
   for (std::size_t i = 0; i < backends.size(); ++i) {
     places_.emplace_back(*backends[i], geometry_, capacities[i], sizes[i],
-                         backends[i]->info().host_memory ? device : nullptr, budget_.poison);
+                         backends[i]->info().host_memory ? device : nullptr, budget_);
   }
 }
 

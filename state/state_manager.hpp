@@ -149,11 +149,11 @@ class StateManager {
   struct Place {
     /// `device`: the one that is to reach the memory, or null.
     Place(Backend& where, const StateGeometry& geometry, const LayerCapacity& room, const PoolSizes& sizes,
-          Backend* device, bool poison)
+          Backend* device, const StateBudget& budget)
         : backend(&where),
           capacity(room),
-          slots(where, geometry, sizes.slots, device, poison),
-          pages(where, geometry, sizes.pages, device, poison) {}
+          slots(where, geometry, sizes.slots, device, budget.poison, budget.verify),
+          pages(where, geometry, sizes.pages, device, budget.poison) {}
 
     Backend* backend;
     LayerCapacity capacity;

@@ -77,10 +77,10 @@ std::span<void* const> StateStep::pages(int layer, int backend) const {
   return resident(layer, backend, LayerKind::attention).pages[layer].data();
 }
 
-LayerView StateStep::written(int layer) const {
+LayerView StateStep::view(int layer, int part) const {
   require_open(layer);
   manager_->require_layer(layer);
-  return manager_->view_of(*sequence_, sequence_->next.back(), layer);
+  return manager_->view_of(*sequence_, sequence_->next[static_cast<std::size_t>(part)], layer);
 }
 
 void StateStep::commit() noexcept { commit(parts()); }

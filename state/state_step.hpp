@@ -11,6 +11,7 @@
 namespace tandem {
 
 class StateManager;
+struct LayerView;
 
 /// The next tokens of one sequence, as a transaction: reads the newest version, writes those after it.
 /// Everything that it may need was reserved by StateManager::begin. Until commit() nothing of it can be seen,
@@ -63,9 +64,14 @@ class StateStep {
   /// page_tokens, head_dim].
   std::span<void* const> pages(int layer, int backend) const;
 
-  /// The version that the last part writes, wherever the layer lives: to write, for who knows already what it
-  /// is to be. Throws Error(invalid_argument) when there is no such layer or the step is over.
-  LayerView written(int layer) const;
+  /// The version that a part writes, as it will be once committed: to be read when it was computed.
+  /// REQUIRES: 0 <= part < parts().
+  VersionInfo version(int part) const { return sequence_->next[static_cast<std::size_t>(part)].info; }
+  /// Index of the backend where a layer is read and written. REQUIRES: there is such a layer.
+  int home(int layer) const { return sequence_->home[static_cast<std::size_t>(layer)]; }
+  /// A layer of that version: where it is, to be written by who knows already what it is to be, or to be read
+  /// when it was computed. Throws Error(invalid_argument) when there is no such layer or the step is over.
+  LayerView view(int layer, int part) const;
 
   /// Makes what was written the newest versions; gives back the oldest ones when more than kept_versions are
   /// there. REQUIRES: open().

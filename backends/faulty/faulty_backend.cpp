@@ -95,18 +95,19 @@ class FaultyBackend final : public Backend {
   }
   void copy(void* to, const void* from, std::size_t bytes) override {
     const Faults::Due due = begin(FaultCall::copy, "copy");
-    if (due.delay) return put_off(*due.delay, [=, this] { inner_->copy(to, from, bytes); });
+    if (due.delay) return put_off(*due.delay, [=, inner = inner_] { inner->copy(to, from, bytes); });
     inner_->copy(to, from, bytes);
   }
   void send(void* to, const void* from_staging, std::size_t bytes) override {
     const Faults::Due due = begin(FaultCall::send, "send");
     if (due.flip) return inner_->upload(to, flipped(from_staging, bytes, *due.flip), bytes);
-    if (due.delay) return put_off(*due.delay, [=, this] { inner_->send(to, from_staging, bytes); });
+    if (due.delay) return put_off(*due.delay, [=, inner = inner_] { inner->send(to, from_staging, bytes); });
     inner_->send(to, from_staging, bytes);
   }
   void receive(void* to_staging, const void* from, std::size_t bytes) override {
     const Faults::Due due = begin(FaultCall::receive, "receive");
-    if (due.delay) return put_off(*due.delay, [=, this] { inner_->receive(to_staging, from, bytes); });
+    if (due.delay)
+      return put_off(*due.delay, [=, inner = inner_] { inner->receive(to_staging, from, bytes); });
     if (!due.flip) return inner_->receive(to_staging, from, bytes);
     inner_->download(to_staging, from, bytes);
     flip_bit(to_staging, bytes, *due.flip);
@@ -145,7 +146,7 @@ class FaultyBackend final : public Backend {
   /// Memory that ends what is late before it goes, as freeing memory of a device waits for the device.
   Buffer kept(Buffer memory) const {
     const auto inner = std::make_shared<Buffer>(std::move(memory));
-    return {inner->data(), inner->bytes(), [inner, late = late_](void*) {
+    return {inner->data(), inner->bytes(), [inner, late = late_, backend = inner_](void*) {
               try {
                 late->finish();
               } catch (const Error&) {
@@ -162,7 +163,7 @@ class FaultyBackend final : public Backend {
     return flipped_.data();
   }
 
-  std::unique_ptr<Backend> inner_;
+  std::shared_ptr<Backend> inner_;  ///< a late copy and memory that is out keep it
   std::shared_ptr<Faults> faults_;
   std::shared_ptr<Late> late_ = std::make_shared<Late>();
   std::vector<std::byte> flipped_;

@@ -29,7 +29,8 @@ Mirror::Seat* Mirror::free_seat() {
   return free == seats_.end() ? nullptr : &*free;
 }
 
-void Mirror::after_step(SequenceId sequence, std::int64_t position) {
+void Mirror::after_step(SequenceId sequence, std::int64_t position, OwnedLock* lock) noexcept {
+  if (!on()) return;
   Seat* seat = find(sequence);
   // A sequence that did not begin here (a fork, one from a file) may have a past that no tokens bring back.
   bool at_once = false;
@@ -40,18 +41,19 @@ void Mirror::after_step(SequenceId sequence, std::int64_t position) {
     at_once = position > 0;
     seat->copy.clear(!at_once);
   }
-  settle(*seat);
+  settle(*seat, lock);
   seat->copy.forget_beyond(position);
   const std::int64_t last = seat->copy.newest();
-  if (at_once || last < 0 || state_.tokens(sequence) - last >= options_.every) copy(*seat);
+  if (at_once || last < 0 || state_.tokens(sequence) - last >= options_.every) copy(*seat, lock);
 }
 
 /// What was under way has arrived with the step that came after it, and not to know that until a device is
 /// lost would be too late.
-void Mirror::settle(Seat& seat) {
+void Mirror::settle(Seat& seat, OwnedLock* lock) {
   try {
+    const Released released(lock);
     seat.copy.finish();
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     ResidencyEvent event = event_of(seat);
     event.error = error.what();
     events_.note(std::move(event));
@@ -69,27 +71,29 @@ ResidencyEvent Mirror::event_of(const Seat& seat) const {
   return event;
 }
 
-void Mirror::copy(Seat& seat) {
+void Mirror::copy(Seat& seat, OwnedLock* lock) {
   const Stopwatch clock;
   ResidencyEvent event = event_of(seat);
   event.versions = {state_.versions(seat.sequence).back().number};
   try {
     const bool is_only_one = seat.copy.tokens().empty();
-    event.bytes = seat.copy.take(state_, seat.sequence);
+    event.bytes = seat.copy.take(state_, seat.sequence, lock);
+    const Released released(lock);
     if (is_only_one) seat.copy.finish();
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     event.error = error.what();
   }
   event.milliseconds = clock.milliseconds();
   events_.note(std::move(event));
 }
 
-HostCopy* Mirror::of(SequenceId sequence) {
+HostCopy* Mirror::of(SequenceId sequence, OwnedLock* lock) {
   Seat* seat = find(sequence);
   if (seat == nullptr) return nullptr;
   try {
+    const Released released(lock);
     seat->copy.finish();
-  } catch (const Error&) {
+  } catch (const std::exception&) {
     // It was under way when its backend was lost.
   }
   seat->copy.forget_beyond(state_.tokens(sequence));

@@ -15,7 +15,7 @@ struct MirrorOptions {
 };
 
 /// Host copies of a session's sequences, made after steps. Not thread-safe. All that it is made of outlives
-/// it.
+/// it. `lock` is what guards state and events, if something does: it is let go of while bytes are copied.
 class Mirror {
  public:
   /// Allocates room for all sequences of the budget, in staging memory of `memory`. Throws what that throws.
@@ -25,12 +25,12 @@ class Mirror {
 
   /// A step of this sequence that began at `position` was committed. Copies its newest version when enough
   /// tokens have come since the last copy, or the last one is of a past that was rolled back; notes an event.
-  /// Throws no Error: a copy that fails is noted, and the older one stays.
-  void after_step(SequenceId sequence, std::int64_t position);
+  /// Does not throw, as the step is over: a copy that fails is noted, and the older one stays.
+  void after_step(SequenceId sequence, std::int64_t position, OwnedLock* lock = nullptr) noexcept;
 
   /// The copies of a sequence; null when there are none, and that of a rolled back past is not among them.
   /// Waits for what is under way; when that fails the older copy is what there is.
-  HostCopy* of(SequenceId sequence);
+  HostCopy* of(SequenceId sequence, OwnedLock* lock = nullptr);
 
  private:
   struct Seat {
@@ -40,8 +40,8 @@ class Mirror {
 
   Seat* find(SequenceId sequence);
   Seat* free_seat();
-  void settle(Seat& seat);
-  void copy(Seat& seat);
+  void settle(Seat& seat, OwnedLock* lock);
+  void copy(Seat& seat, OwnedLock* lock);
   ResidencyEvent event_of(const Seat& seat) const;
 
   MirrorOptions options_;

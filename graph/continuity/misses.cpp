@@ -84,17 +84,17 @@ std::vector<int> Misses::new_homes(SequenceId sequence, const std::vector<int>& 
 }
 
 void Misses::act(SequenceId sequence, MissPolicy policy, const std::vector<int>& layers,
-                 ResidencyEvent& event) {
+                 ResidencyEvent& event, OwnedLock* lock) {
   const bool uniform = state_.residency(sequence) == Residency::uniform;
   const bool whole = policy == MissPolicy::migrate_all || (policy == MissPolicy::replay && uniform);
   const std::vector<int> homes = new_homes(sequence, layers, whole);
   event.to = backend_name(homes[static_cast<std::size_t>(layers.front())]);
-  if (policy == MissPolicy::replay) return replay(sequence, homes);
+  if (policy == MissPolicy::replay) return replay(sequence, homes, lock);
   if (policy == MissPolicy::unsafe_restart) return unsafe_restart(state_, sequence, homes);
   std::vector<Move> moves;
   for (int layer : whole ? all_layers_of(state_) : layers)
     moves.push_back({sequence, homes[static_cast<std::size_t>(layer)], {layer}});
-  event.bytes = migrate(state_, moves).bytes;
+  event.bytes = migrate(state_, moves, lock).bytes;
 }
 
 void Misses::feign(SequenceId sequence, std::int64_t tokens) {
@@ -107,7 +107,7 @@ void Misses::feign(SequenceId sequence, std::int64_t tokens) {
   }
 }
 
-void Misses::resolve(SequenceId sequence, std::int64_t tokens) {
+void Misses::resolve(SequenceId sequence, std::int64_t tokens, OwnedLock* lock) {
   feign(sequence, tokens);
   const Stopwatch clock;
   const std::vector<int> layers = missed_layers(sequence);
@@ -122,7 +122,7 @@ void Misses::resolve(SequenceId sequence, std::int64_t tokens) {
   event.tokens = state_.tokens(sequence);
   for (const VersionInfo& version : state_.versions(sequence)) event.versions.push_back(version.number);
   try {
-    if (policy != MissPolicy::refuse) act(sequence, policy, layers, event);
+    if (policy != MissPolicy::refuse) act(sequence, policy, layers, event, lock);
   } catch (const Error& error) {
     event.error = error.what();
     event.milliseconds = clock.milliseconds();
@@ -141,10 +141,10 @@ void Misses::resolve(SequenceId sequence, std::int64_t tokens) {
   }
 }
 
-void Misses::replay(SequenceId sequence, const std::vector<int>& homes) {
+void Misses::replay(SequenceId sequence, const std::vector<int>& homes, OwnedLock* lock) {
   const SequenceId fresh = state_.open({state_.residency(sequence), homes});
   try {
-    replay_tokens(scheduler_, state_, sequence, fresh);
+    replay_tokens(scheduler_, state_, sequence, fresh, lock);
     state_.replace(sequence, fresh);
   } catch (...) {
     state_.close(fresh);

@@ -20,7 +20,8 @@ namespace tandem {
 /// Looks before a step whether the weights of a sequence's stateful parts are loaded where its states live,
 /// and does what the sequence's policy says when they are not. Writes down what happened.
 ///
-/// Not thread-safe. All that it is made of outlives it.
+/// Not thread-safe. All that it is made of outlives it. `lock` is what guards state, scheduler and this, if
+/// something does: it is let go of while states are moved and tokens computed again.
 class Misses {
  public:
   /// `faults` may plan misses of weights that are there; null: there are none.
@@ -40,7 +41,7 @@ class Misses {
   /// policy is refuse. Throws Error(not_resident) when no backend of the session has the weights, and what
   /// migrate() and a replay's steps throw; the sequence is then as before. An event is noted in any case when
   /// there is a miss.
-  void resolve(SequenceId sequence, std::int64_t tokens = 1);
+  void resolve(SequenceId sequence, std::int64_t tokens = 1, OwnedLock* lock = nullptr);
 
   /// A migration that somebody asked for.
   void note_migration(SequenceId sequence, std::int64_t tokens, const MigrationReport& report);
@@ -48,7 +49,7 @@ class Misses {
   /// Anything else that happened to where state and weights are.
   void note(ResidencyEvent event);
 
-  /// From now on every event is told; null: no longer. The watch outlives its time here.
+  /// From now on the watch is to tell every event; null: no longer. The watch outlives its time here.
   void observe(StepWatch* watch) { watch_ = watch; }
 
   /// The last kEvents of them, oldest first.
@@ -67,8 +68,9 @@ class Misses {
   bool may_live(int layer, int backend) const;
   int backend_for(const std::vector<int>& layers, SequenceId sequence) const;
   std::vector<int> new_homes(SequenceId sequence, const std::vector<int>& layers, bool whole) const;
-  void act(SequenceId sequence, MissPolicy policy, const std::vector<int>& layers, ResidencyEvent& event);
-  void replay(SequenceId sequence, const std::vector<int>& homes);
+  void act(SequenceId sequence, MissPolicy policy, const std::vector<int>& layers, ResidencyEvent& event,
+           OwnedLock* lock);
+  void replay(SequenceId sequence, const std::vector<int>& homes, OwnedLock* lock);
   const std::string& backend_name(int backend) const {
     return plan_.backend_names[static_cast<std::size_t>(backend)];
   }

@@ -16,21 +16,28 @@ Piece piece_of(const PlanLine& line) {
 
 bool Recovery::any_lost() const { return std::find(lost_.begin(), lost_.end(), true) != lost_.end(); }
 
-bool Recovery::notice(const Error& error) {
-  bool found = false;
+void Recovery::mark_lost(std::size_t backend, const Error& error) {
+  ResidencyEvent event;
+  event.what = "lost";
+  event.from = plan_.backend_names[backend];
+  event.bytes = residents_.owned_bytes(static_cast<int>(backend));
+  event.error = error.what();
+  lost_[backend] = true;
+  ++losses_;
+  residents_.drop(static_cast<int>(backend));
+  misses_.note(std::move(event));
+}
+
+void Recovery::notice(const Error& error, OwnedLock* lock) {
+  std::vector<std::size_t> silent;
   for (std::size_t b = 0; b < backends_.size(); ++b) {
-    if (lost_[b] || backends_[b]->alive()) continue;
-    found = lost_[b] = true;
-    ResidencyEvent event;
-    event.what = "lost";
-    event.from = plan_.backend_names[b];
-    event.bytes = residents_.owned_bytes(static_cast<int>(b));
-    event.error = error.what();
-    residents_.drop(static_cast<int>(b));
-    misses_.note(std::move(event));
+    if (!lost_[b] && !backends_[b]->alive()) silent.push_back(b);
   }
-  if (found) executor_.forget_marks();
-  return found;
+  if (silent.empty()) return;
+  executor_.forget_marks();
+  if (lock != nullptr) lock->lock();
+  for (std::size_t b : silent) mark_lost(b, error);
+  if (lock != nullptr) lock->unlock();
 }
 
 int Recovery::stand_in() const {
@@ -129,14 +136,14 @@ std::int64_t Recovery::beginning_of(SequenceId sequence, const HostCopy* copy) c
   return tokens.empty() ? 0 : tokens.back();
 }
 
-void Recovery::rebuild(SequenceId sequence, ResidencyEvent& event) {
-  const HostCopy* copy = mirror_.of(sequence);
+void Recovery::rebuild(SequenceId sequence, ResidencyEvent& event, OwnedLock* lock) {
+  const HostCopy* copy = mirror_.of(sequence, lock);
   const std::int64_t begin = beginning_of(sequence, copy);
   const std::vector<int> homes(state_.homes(sequence).size(), stand_in());
   const SequenceOptions options{.residency = state_.residency(sequence), .home = homes, .rebuild = true};
-  const SequenceId fresh = begin > 0 ? copy->restore(state_, options, begin) : state_.open(options);
+  const SequenceId fresh = begin > 0 ? copy->restore(state_, options, begin, lock) : state_.open(options);
   try {
-    replay_tokens(scheduler_, state_, sequence, fresh);
+    replay_tokens(scheduler_, state_, sequence, fresh, lock);
     state_.replace(sequence, fresh, StateManager::Older::forgotten);
   } catch (...) {
     state_.close(fresh);
@@ -146,14 +153,15 @@ void Recovery::rebuild(SequenceId sequence, ResidencyEvent& event) {
   event.bytes = begin > 0 ? copy->restored_bytes(begin) : 0;
 }
 
-void Recovery::act(SequenceId sequence, const std::vector<Piece>& missing, ResidencyEvent& event) {
-  for (const Piece& piece : missing) residents_.load(piece, stand_in());
+void Recovery::act(SequenceId sequence, const std::vector<Piece>& missing, ResidencyEvent& event,
+                   OwnedLock* lock) {
+  for (const Piece& piece : missing) residents_.load(piece, stand_in(), {}, lock);
   event.decision = "versions";
-  if (!event.layers.empty()) rebuild(sequence, event);
+  if (!event.layers.empty()) rebuild(sequence, event, lock);
   for (const VersionInfo& version : state_.versions(sequence)) event.versions.push_back(version.number);
 }
 
-void Recovery::resolve(SequenceId sequence) {
+void Recovery::resolve(SequenceId sequence, OwnedLock* lock) {
   if (!any_lost()) return;
   const std::vector<int> broken = broken_layers(sequence);
   const std::vector<Piece> missing = missing_pieces(state_.homes(sequence), !broken.empty());
@@ -170,7 +178,7 @@ void Recovery::resolve(SequenceId sequence) {
   event.tokens = state_.tokens(sequence);
   try {
     require_allowed(sequence, broken);
-    act(sequence, missing, event);
+    act(sequence, missing, event, lock);
   } catch (const Error& error) {
     event.error = error.what();
     event.milliseconds = clock.milliseconds();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <vector>
 
@@ -24,7 +25,9 @@ namespace tandem {
 /// (from nothing: only if it is replay). All others are refused with Error(device_lost) and stay what they
 /// are.
 ///
-/// Not thread-safe. All that it is made of outlives it.
+/// Not thread-safe, but for losses(). All that it is made of outlives it. `lock` is what guards state,
+/// scheduler and this, if something does: it is let go of while weights are loaded, states restored and
+/// tokens computed again.
 class Recovery {
  public:
   Recovery(const Plan& plan, std::vector<Backend*> backends, Residents& residents, StateManager& state,
@@ -40,9 +43,12 @@ class Recovery {
         lost_(backends_.size(), false) {}
 
   /// After an Error(device_lost): asks every backend that was not lost yet whether it answers. One that does
-  /// not is lost for good: its weights are given back, an event is noted. Returns whether there was one;
-  /// false means that only a call has failed.
-  bool notice(const Error& error);
+  /// not is lost for good: its weights are given back, an event is noted. losses() grows by their number; if
+  /// it does not, only a call has failed. REQUIRES: `lock` is not held; no step is under way.
+  void notice(const Error& error, OwnedLock* lock);
+  /// How many backends were lost so far. Whoever fails while it grows has met a loss that somebody else may
+  /// have noticed first. May be asked at any time.
+  std::uint64_t losses() const { return losses_; }
 
   bool any_lost() const;
   bool lost(int backend) const { return lost_[static_cast<std::size_t>(backend)]; }
@@ -51,7 +57,7 @@ class Recovery {
   /// not or cannot be brought elsewhere, and what restoring, loading and the steps of a replay throw; the
   /// sequence is then as before (weights that were loaded stay). An event is noted when there was something
   /// to do.
-  void resolve(SequenceId sequence);
+  void resolve(SequenceId sequence, OwnedLock* lock = nullptr);
 
   /// Where a new sequence begins: as the plan has it, or on the backend that stands in. Throws
   /// Error(device_lost) when there is none.
@@ -62,8 +68,9 @@ class Recovery {
   std::vector<int> broken_layers(SequenceId sequence) const;
   std::vector<Piece> missing_pieces(const std::vector<int>& homes, bool moved) const;
   void require_allowed(SequenceId sequence, const std::vector<int>& broken) const;
-  void act(SequenceId sequence, const std::vector<Piece>& missing, ResidencyEvent& event);
-  void rebuild(SequenceId sequence, ResidencyEvent& event);
+  void mark_lost(std::size_t backend, const Error& error);
+  void act(SequenceId sequence, const std::vector<Piece>& missing, ResidencyEvent& event, OwnedLock* lock);
+  void rebuild(SequenceId sequence, ResidencyEvent& event, OwnedLock* lock);
   std::int64_t beginning_of(SequenceId sequence, const HostCopy* copy) const;
   std::string lost_names() const;
 
@@ -76,6 +83,7 @@ class Recovery {
   Misses& misses_;
   Mirror& mirror_;
   std::vector<bool> lost_;  ///< by backend
+  std::atomic<std::uint64_t> losses_ = 0;
 };
 
 }  // namespace tandem

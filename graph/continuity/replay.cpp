@@ -6,7 +6,8 @@
 
 namespace tandem {
 
-void replay_tokens(Scheduler& scheduler, const StateManager& state, SequenceId sequence, SequenceId into) {
+void replay_tokens(Scheduler& scheduler, const StateManager& state, SequenceId sequence, SequenceId into,
+                   OwnedLock* lock) {
   std::int64_t done = state.tokens(into);
   if (done == state.tokens(sequence)) return;
   const auto tokens = scheduler.history().of(sequence, state.tokens(sequence));
@@ -23,7 +24,7 @@ void replay_tokens(Scheduler& scheduler, const StateManager& state, SequenceId s
       const auto chunk =
           std::span(all).subspan(static_cast<std::size_t>(done), static_cast<std::size_t>(count));
       const SequenceTokens step[] = {{into, chunk, Outputs::none}};
-      scheduler.step(step);
+      scheduler.step(step, {}, {}, lock);
       done += count;
     }
   }

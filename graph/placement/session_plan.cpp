@@ -23,6 +23,13 @@ std::int64_t resolve_context(const ModelConfig& config, std::int64_t asked) {
   return asked;
 }
 
+void require_limits(const StepLimits& limits) {
+  if (limits.tokens >= 1 && limits.outputs >= 1) return;
+  fail(ErrorCode::invalid_argument,
+       "a session of steps of {} tokens and {} outputs: expected at least 1 of each", limits.tokens,
+       limits.outputs);
+}
+
 /// By backend of `names`; empty when no homes were asked for.
 std::vector<bool> home_flags(const std::vector<std::string>& homes, const std::vector<std::string>& names,
                              const Context& context) {
@@ -108,8 +115,12 @@ SessionPlan plan_rules(const Context& context, const ModelConfig& config, const 
   planned.note = rules.note;
   planned.backends = named_backends(context, names);
   planned.geometry = state_geometry(config, planned.backends.front()->info().real);
-  planned.budget = {options.sequences, resolve_context(config, options.context_tokens), options.kept_versions,
-                    options.step_versions, options.poison};
+  planned.budget = {.sequences = options.sequences,
+                    .context_tokens = resolve_context(config, options.context_tokens),
+                    .kept_versions = options.kept_versions,
+                    .step_versions = options.step_versions,
+                    .poison = options.poison,
+                    .verify = options.verify_transfers};
   planned.plan = make_plan(graph, sizes, planned.geometry, asked.renumbered(all, names), names,
                            planned.budget.context_tokens);
   planned.plan.homes = home_flags(homes, names, context);
@@ -132,6 +143,7 @@ bool SessionPlan::fits() const {
 
 SessionPlan plan_session(const Context& context, const ModelConfig& config, const Graph& graph,
                          const WeightSizes& sizes, const SessionOptions& options) {
+  require_limits(options.limits);
   const auto plan = [&](const Rules& rules) {
     return plan_rules(context, config, graph, sizes, options, rules);
   };

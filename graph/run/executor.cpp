@@ -6,6 +6,7 @@
 #include "core/error.hpp"
 #include "graph/run/rope.hpp"
 #include "graph/run/step_recorder.hpp"
+#include "state/block_copy.hpp"
 
 namespace tandem {
 
@@ -86,45 +87,49 @@ class Executor::StepBindings final : public Bindings {
 };
 
 Executor::Executor(const Model& model, const Plan& plan, std::vector<Backend*> backends,
-                   const Residents& residents, const StepLimits& limits, std::int64_t context_tokens)
+                   const Residents& residents, const StepLimits& limits, std::int64_t context_tokens,
+                   bool verify)
     : model_(model),
       plan_(plan),
       backends_(std::move(backends)),
       residents_(residents),
       limits_(limits),
-      workspace_(model.graph(), plan, backends_, limits) {
+      workspace_(model.graph(), plan, backends_, limits),
+      verify_(verify) {
   if (model.graph().rotary_pairs() > 0) make_rope(context_tokens);
   make_staging();
 }
 
 /// Reads a second time what has just been copied, if that was asked for.
 void Executor::require_same(Backend& backend, const void* there, const void* here, std::size_t bytes,
-                            std::string_view way) const {
+                            std::string_view what) const {
   if (!verify_) return;
   std::vector<std::byte> again(bytes);
   backend.download(again.data(), there, bytes);
   if (std::memcmp(again.data(), here, bytes) == 0) return;
-  fail(ErrorCode::mismatch, "{}: {} bytes changed on their way {} (nothing was committed)",
-       backend.info().name, bytes, way);
+  fail(ErrorCode::mismatch, "{}: {} ({} bytes) changed on the way (nothing was committed)",
+       backend.info().name, what, bytes);
 }
 
-void Executor::upload(int backend, void* to, const void* from, std::size_t bytes) const {
+void Executor::upload(int backend, void* to, const void* from, std::size_t bytes,
+                      std::string_view what) const {
   Backend& target = *backends_[static_cast<std::size_t>(backend)];
   target.upload(to, from, bytes);
-  require_same(target, to, from, bytes, "there");
+  require_same(target, to, from, bytes, what);
 }
 
 void Executor::download(int backend, void* to, const void* from, std::size_t bytes) const {
   Backend& source = *backends_[static_cast<std::size_t>(backend)];
   source.download(to, from, bytes);
-  require_same(source, from, to, bytes, "to the host");
+  require_same(source, from, to, bytes, "the output");
 }
 
-void Executor::upload_real(int backend, void* to, std::span<const double> values) const {
+void Executor::upload_real(int backend, void* to, std::span<const double> values,
+                           std::string_view what) const {
   const Backend& target = *backends_[static_cast<std::size_t>(backend)];
-  if (target.info().real == DType::f64) return upload(backend, to, values.data(), values.size_bytes());
+  if (target.info().real == DType::f64) return upload(backend, to, values.data(), values.size_bytes(), what);
   const std::vector<float> rounded(values.begin(), values.end());
-  upload(backend, to, rounded.data(), rounded.size() * sizeof(float));
+  upload(backend, to, rounded.data(), rounded.size() * sizeof(float), what);
 }
 
 void Executor::make_rope(std::int64_t context_tokens) {
@@ -149,8 +154,8 @@ void Executor::upload_rope(DType real) const {
       table =
           make_rope_table<Real>(rope_positions_, model_.graph().rotary_pairs(), model_.config().rope_theta);
     const std::size_t bytes = table.cos.size() * sizeof(Real);
-    upload(static_cast<int>(b), rope_cos_[b].data(), table.cos.data(), bytes);
-    upload(static_cast<int>(b), rope_sin_[b].data(), table.sin.data(), bytes);
+    upload(static_cast<int>(b), rope_cos_[b].data(), table.cos.data(), bytes, "the rotary table (cos)");
+    upload(static_cast<int>(b), rope_sin_[b].data(), table.sin.data(), bytes, "the rotary table (sin)");
   }
 }
 
@@ -166,11 +171,12 @@ void Executor::upload_input(const Plan& plan, const InputData& input) const {
   if (input.host.shape.elements() == 0) return;  // no outputs are wanted
   for (int backend : plan.input_readers[static_cast<std::size_t>(input.value)]) {
     void* to = workspace_.at(backend, input.value);
+    const std::string what = "input " + model_.graph().value(input.value).name;
     if (input.host.dtype == DType::i32) {
-      upload(backend, to, input.host.data, static_cast<std::size_t>(input.host.bytes()));
+      upload(backend, to, input.host.data, static_cast<std::size_t>(input.host.bytes()), what);
     } else {
       const float* values = input.host.row<float>(0);
-      upload_real(backend, to, std::vector<double>(values, values + input.host.shape.elements()));
+      upload_real(backend, to, std::vector<double>(values, values + input.host.shape.elements()), what);
     }
   }
 }
@@ -303,6 +309,10 @@ void Executor::submit(const Node& node, int backend, const Batch& batch, StepBin
 
 void Executor::run(const Plan& plan, const Batch& batch, const Probe& probe) {
   StepRecorder* const recorder = batch.recorder;
+  BusyBackends busy;  // before the first call, as host memory is read and staging memory used from there on
+  for (std::size_t b = 0; b < backends_.size(); ++b) {
+    if (plan.uses[b]) busy.add(*backends_[b]);
+  }
   if (recorder != nullptr) recorder->begin_run(plan, batch.sequences);
   for (const InputData& input : batch.inputs) upload_input(plan, input);
   StepBindings bindings(*this, batch);
@@ -322,6 +332,7 @@ void Executor::run(const Plan& plan, const Batch& batch, const Probe& probe) {
     if (plan.uses[b])
       wait(static_cast<int>(b), "end of the run", recorder, [&] { backends_[b]->synchronize(); });
   }
+  busy.clear();
   if (recorder != nullptr) recorder->end_run();
 }
 

@@ -51,12 +51,15 @@ class Executor {
  public:
   /// Allocates the workspace and the rotary tables for `context_tokens` positions. All plans that it will run
   /// are `plan` or rerouted from it. Throws Error(out_of_memory).
+  ///
+  /// With `verify` all that is moved (tables, inputs, values that cross, outputs) is read a second time and
+  /// compared: Error(mismatch) when a bit changed on the way. Costs a few more transfers for each.
   Executor(const Model& model, const Plan& plan, std::vector<Backend*> backends, const Residents& residents,
-           const StepLimits& limits, std::int64_t context_tokens);
+           const StepLimits& limits, std::int64_t context_tokens, bool verify = false);
 
   /// Runs all nodes, where the plan says (the constructor's, if none is given), and waits for them.
   /// REQUIRES: tokens and outputs within the limits. On an Error the sequences' steps are still open and must
-  /// be aborted.
+  /// be aborted, and nothing of it is under way any more.
   void run(const Batch& batch, const Probe& probe = {}) { run(plan_, batch, probe); }
   void run(const Plan& plan, const Batch& batch, const Probe& probe = {});
 
@@ -64,10 +67,6 @@ class Executor {
   /// REQUIRES: an output of the last node.
   std::vector<float> read(ValueId value, std::int64_t rows) const { return read(plan_, value, rows); }
   std::vector<float> read(const Plan& plan, ValueId value, std::int64_t rows) const;
-
-  /// From now on all that is moved (inputs, values that cross, outputs) is read a second time and compared:
-  /// Error(mismatch) when a bit changed on the way. Costs a few more transfers for each.
-  void verify_transfers() { verify_ = true; }
 
   /// A backend was lost: what was being moved when that happened is not waited for any more.
   void forget_marks();
@@ -93,10 +92,10 @@ class Executor {
   };
 
   void upload_input(const Plan& plan, const InputData& input) const;
-  void upload_real(int backend, void* to, std::span<const double> values) const;
+  void upload_real(int backend, void* to, std::span<const double> values, std::string_view what) const;
   void require_same(Backend& backend, const void* there, const void* here, std::size_t bytes,
-                    std::string_view way) const;
-  void upload(int backend, void* to, const void* from, std::size_t bytes) const;
+                    std::string_view what) const;
+  void upload(int backend, void* to, const void* from, std::size_t bytes, std::string_view what) const;
   void download(int backend, void* to, const void* from, std::size_t bytes) const;
   void require_arrived(const Crossing& crossing, const Tensor& from, const Tensor& to) const;
   void make_rope(std::int64_t context_tokens);
@@ -122,7 +121,7 @@ class Executor {
   std::vector<Entrance> entrances_;          ///< by backend
   std::atomic<std::uint64_t> crossings_ = 0;
   std::atomic<std::uint64_t> crossed_bytes_ = 0;
-  bool verify_ = false;
+  bool verify_;
 };
 
 }  // namespace tandem

@@ -37,10 +37,31 @@ GivenSet& set_named(std::vector<GivenSet>& sets, const std::string& name) {
   return found == sets.end() ? sets.emplace_back(GivenSet{name, {}}) : *found;
 }
 
+/// Reads a weight that was copied to a backend a second time, piece by piece.
+void require_arrived(const WeightData& weight, const ResidentTensor& tensor, Backend& backend,
+                     std::string_view name) {
+  constexpr std::int64_t kPieceBytes = std::int64_t{1} << 20;
+  if (tensor.owned_bytes == 0) return;  // used where it is
+  const std::int64_t bytes = weight.view.bytes();
+  std::vector<std::byte> sent, arrived;
+  for (std::int64_t begin = 0; begin < bytes; begin += kPieceBytes) {
+    const std::int64_t end = std::min(begin + kPieceBytes, bytes);
+    sent.resize(static_cast<std::size_t>(end - begin));
+    arrived.resize(sent.size());
+    weight.read(begin, end, sent.data());
+    backend.download(arrived.data(), static_cast<const std::byte*>(tensor.view.data) + begin, arrived.size());
+    if (sent != arrived) {
+      fail(ErrorCode::mismatch, "{}: weight {} changed on its way there (nothing was loaded)",
+           backend.info().name, name);
+    }
+  }
+}
+
 /// Loads one weight after the other, and tells about it.
 class Loading {
  public:
-  Loading(const Model& model, const LoadWatch& watch) : model_(model), watch_(watch) {}
+  Loading(const Model& model, const LoadWatch& watch, bool verify)
+      : model_(model), watch_(watch), verify_(verify) {}
 
   void expect(WeightId id) { total_ += model_.weight(id).view.bytes(); }
   ResidentTensor load(WeightId id, Backend& backend) {
@@ -48,6 +69,7 @@ class Loading {
       fail(ErrorCode::interrupted, "interrupted after {} of {} bytes of weights", done_, total_);
     }
     ResidentTensor tensor = model_.weight(id).load_on(backend);
+    if (verify_) require_arrived(model_.weight(id), tensor, backend, model_.graph().weight(id).name);
     done_ += model_.weight(id).view.bytes();
     if (watch_.progress) watch_.progress(done_, total_);
     return tensor;
@@ -61,13 +83,14 @@ class Loading {
  private:
   const Model& model_;
   const LoadWatch& watch_;
+  bool verify_;
   std::int64_t done_ = 0, total_ = 0;
 };
 
 }  // namespace
 
-Residents::Residents(const Model& model, std::vector<Backend*> backends)
-    : model_(model), backends_(std::move(backends)) {
+Residents::Residents(const Model& model, std::vector<Backend*> backends, bool verify)
+    : model_(model), backends_(std::move(backends)), verify_(verify) {
   const Graph& graph = model.graph();
   for (Backend* backend : backends_) {
     held_.push_back({std::vector<ResidentTensor>(graph.weights().size()),
@@ -105,9 +128,9 @@ std::vector<Residents::BackendWeight> Residents::missing_for(std::span<const Use
   return missing;
 }
 
-void Residents::load_for(std::span<const Use> uses, const LoadWatch& watch) {
+void Residents::load_for(std::span<const Use> uses, const LoadWatch& watch, OwnedLock* lock) {
   const std::vector<BackendWeight> missing = missing_for(uses);
-  Loading loading(model_, watch);
+  Loading loading(model_, watch, verify_);
   std::vector<std::vector<GivenSet>> given(backends_.size());
   for (const auto& [backend, id] : missing) {
     loading.expect(id);
@@ -117,10 +140,13 @@ void Residents::load_for(std::span<const Use> uses, const LoadWatch& watch) {
   }
   // The pools first: they refuse what is wrong before any memory is taken.
   std::vector<WeightPool::Staged> staged;
-  for (std::size_t b = 0; b < backends_.size(); ++b) staged.push_back(held_[b].pool.stage(given[b]));
   std::vector<ResidentTensor> loaded;
-  for (const auto& [backend, id] : missing) {
-    loaded.push_back(pooled(id) ? ResidentTensor{} : loading.load(id, *backends_[backend]));
+  {
+    const Released released(lock);
+    for (std::size_t b = 0; b < backends_.size(); ++b) staged.push_back(held_[b].pool.stage(given[b]));
+    for (const auto& [backend, id] : missing) {
+      loaded.push_back(pooled(id) ? ResidentTensor{} : loading.load(id, *backends_[backend]));
+    }
   }
   // From here on nothing throws.
   for (std::size_t b = 0; b < backends_.size(); ++b) held_[b].pool.commit(std::move(staged[b]));
@@ -144,11 +170,11 @@ void Residents::load(const Plan& plan, const LoadWatch& watch) {
   for (std::size_t n = 0; n < plan.node_backend.size(); ++n) {
     uses.push_back({static_cast<std::size_t>(plan.node_backend[n]), n});
   }
-  load_for(uses, watch);
+  load_for(uses, watch, nullptr);
 }
 
-void Residents::load(const Piece& piece, int backend, const LoadWatch& watch) {
-  load_for(uses_of(piece, backend), watch);
+void Residents::load(const Piece& piece, int backend, const LoadWatch& watch, OwnedLock* lock) {
+  load_for(uses_of(piece, backend), watch, lock);
 }
 
 bool Residents::needed(const Held& held, WeightId weight) const {

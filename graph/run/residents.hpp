@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/backend.hpp"
+#include "core/owned_mutex.hpp"
 #include "core/weight_pool.hpp"
 #include "graph/model/model.hpp"
 #include "graph/placement/load_watch.hpp"
@@ -34,13 +35,16 @@ std::string to_string(const Piece& piece);
 /// thread-safe. The model and the backends outlive it; no step may run while it changes.
 class Residents {
  public:
-  Residents(const Model& model, std::vector<Backend*> backends);
+  /// With `verify`, weights that were copied are read again.
+  Residents(const Model& model, std::vector<Backend*> backends, bool verify = false);
 
   /// Loads what the plan's nodes, or a piece's, need that is not loaded yet. All or nothing: after an Error
   /// everything is as before. Throws what Backend::load throws, Error(interrupted) when the watch says so,
-  /// and Error(invalid_argument) when the model has no such piece, as all that take one.
+  /// and Error(invalid_argument) when the model has no such piece, as all that take one; Error(mismatch) when
+  /// a weight was read again and had changed. `lock` is what guards this, if something does: it is let go of
+  /// while bytes are copied and the watch is told.
   void load(const Plan& plan, const LoadWatch& watch = {});
-  void load(const Piece& piece, int backend, const LoadWatch& watch = {});
+  void load(const Piece& piece, int backend, const LoadWatch& watch = {}, OwnedLock* lock = nullptr);
 
   /// Frees the weights of a piece; those that something else loaded there needs too (a head tied to the
   /// embedding) stay until that goes. No effect on what is not loaded.
@@ -83,13 +87,14 @@ class Residents {
   bool pooled(WeightId weight) const { return is_4_bit(model_.graph().weight(weight).gear); }
   std::vector<Use> uses_of(const Piece& piece, int backend) const;
   std::vector<BackendWeight> missing_for(std::span<const Use> uses) const;
-  void load_for(std::span<const Use> uses, const LoadWatch& watch);
+  void load_for(std::span<const Use> uses, const LoadWatch& watch, OwnedLock* lock);
   void keep(const BackendWeight& where, ResidentTensor tensor);
   bool needed(const Held& held, WeightId weight) const;
   void free_weight(Held& held, WeightId weight);
 
   const Model& model_;
   std::vector<Backend*> backends_;
+  bool verify_;
   std::vector<Held> held_;  ///< by backend
   std::uint64_t changes_ = 0;
 };

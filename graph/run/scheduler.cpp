@@ -193,9 +193,10 @@ void Scheduler::run(OpenBatch& open, const Probe& probe, const Accept& accept) {
     open.parts_.push_back(accept ? accepted_parts(open.batch_[i], step, accept(i, open.logits_[i]))
                                  : step.parts());
   }
+  if (open.recorder_) open.recorder_->tell(open.steps_, open.parts_);
 }
 
-std::vector<std::vector<float>> Scheduler::commit(OpenBatch& open) {
+std::vector<std::vector<float>> Scheduler::commit(OpenBatch& open) noexcept {
   for (std::size_t i = 0; i < open.steps_.size(); ++i) {
     StateStep& step = open.steps_[i];
     const RowRange last = step.part(open.parts_[i] - 1);
@@ -204,14 +205,16 @@ std::vector<std::vector<float>> Scheduler::commit(OpenBatch& open) {
     step.commit(open.parts_[i]);
   }
   open.clear();
-  if (open.recorder_) open.recorder_->end_step();
   return std::move(open.logits_);
 }
 
 std::vector<std::vector<float>> Scheduler::step(std::span<const SequenceTokens> batch, const Probe& probe,
-                                                const Accept& accept) {
+                                                const Accept& accept, OwnedLock* lock) {
   OpenBatch open = begin(batch);
-  run(open, probe, accept);
+  {
+    const Released released(lock);
+    run(open, probe, accept);
+  }
   return commit(open);
 }
 

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "core/owned_mutex.hpp"
 #include "core/text/token.hpp"
 #include "graph/placement/plan.hpp"
 #include "graph/run/executor.hpp"
@@ -84,16 +85,19 @@ class Scheduler {
   ///
   /// With `accept`, only the first tokens of a sequence are committed, as many as it says; the others are
   /// dropped, which copies nothing. Error(invalid_argument) when there is no version at that number.
+  ///
+  /// `lock` is what guards state and scheduler, if something does: it is let go of while the step computes,
+  /// is accepted and told.
   std::vector<std::vector<float>> step(std::span<const SequenceTokens> batch, const Probe& probe = {},
-                                       const Accept& accept = {});
+                                       const Accept& accept = {}, OwnedLock* lock = nullptr);
 
   /// The same in parts. By backend, what a step of the batch would run on now; throws as begin.
   std::vector<bool> uses(std::span<const SequenceTokens> batch);
   /// Looks at everything and opens the steps. REQUIRES: the tokens live as long as what it returns.
   OpenBatch begin(std::span<const SequenceTokens> batch);
+  /// All that can fail: computing, what `accept` says, what an observer makes of it.
   void run(OpenBatch& open, const Probe& probe = {}, const Accept& accept = {});
-  /// Cannot fail; what throws is a StepObserver, and then all is committed.
-  std::vector<std::vector<float>> commit(OpenBatch& open);
+  std::vector<std::vector<float>> commit(OpenBatch& open) noexcept;
 
   /// The tokens of every committed step.
   const TokenHistory& history() const { return history_; }

@@ -77,7 +77,7 @@ struct ObservedSequence {
   }
 };
 
-/// A step that was committed. One that failed is not reported.
+/// A step that is committed as soon as it was told. One that failed is not reported.
 struct ObservedStep {
   std::int64_t number = 0;  ///< committed steps of this observation before it
   TimeSpan time;
@@ -86,16 +86,19 @@ struct ObservedStep {
 };
 
 /// Is told what a session does. Backends are given by their index in the session's plan. Called by the thread
-/// that takes the step, between steps: the session may be looked at, and must not be changed. When one of
-/// these throws, the step or the migration has been done all the same. Steps that end at the same time are
-/// told one after the other, while other threads wait for the session: keep it short.
+/// that takes the step: the session may be looked at (tokens, versions, holds, events, lost); what needs a
+/// backend is refused there with Error(invalid_argument). Steps that end at the same time are told one after
+/// the other, while other threads wait for the backends of the step: keep it short.
 class StepObserver {
  public:
   virtual ~StepObserver() = default;
 
-  /// After the commit.
+  /// All is computed and only the commit is left, which cannot fail: the session shows the sequences as they
+  /// were before. What this throws aborts the step, and nothing has happened.
   virtual void step(const ObservedStep& step) = 0;
-  /// A miss (before the step that found it, and after the steps of a replay) or a migration.
+  /// A miss (before the step that found it, and after the steps of a replay), a migration, a mirror's copy, a
+  /// loss. It has been done; what this throws is thrown by the session's next step, load or migration, before
+  /// that does anything, or by Session::observe.
   virtual void residency(const ResidencyEvent& event, const TimeSpan& time) = 0;
   /// Whether every state written is to be downloaded and its checksum taken.
   virtual bool wants_checksums() const { return false; }

@@ -2,13 +2,52 @@
 
 #include <algorithm>
 
+#include "core/error.hpp"
 #include "state/layer_state.hpp"
 
 namespace tandem {
 
 void StepWatch::residency(const ResidencyEvent& event) {
   const double end_ms = now_ms();
-  observer_.residency(event, {end_ms - event.milliseconds, end_ms});
+  const std::lock_guard lock(happened_mutex_);
+  happened_.emplace_back(event, TimeSpan{end_ms - event.milliseconds, end_ms});
+}
+
+std::optional<StepWatch::Happened> StepWatch::next() {
+  const std::lock_guard lock(happened_mutex_);
+  if (happened_.empty()) return {};
+  Happened first = std::move(happened_.front());
+  happened_.pop_front();
+  return first;
+}
+
+void StepWatch::tell_all() noexcept {
+  try {
+    while (const std::optional<Happened> each = next()) observer_.residency(each->first, each->second);
+  } catch (...) {
+    const std::lock_guard lock(happened_mutex_);
+    if (!thrown_) thrown_ = std::current_exception();
+  }
+}
+
+void StepWatch::tell() noexcept {
+  const std::lock_guard lock(telling_);
+  tell_all();
+}
+
+void StepWatch::rethrow() {
+  const std::lock_guard lock(happened_mutex_);
+  if (thrown_) std::rethrow_exception(std::exchange(thrown_, nullptr));
+}
+
+void StepWatch::tell_step(ObservedStep& step) {
+  const std::lock_guard lock(telling_);
+  tell_all();
+  rethrow();
+  step.number = committed_;
+  step.time.end_ms = now_ms();
+  observer_.step(step);
+  ++committed_;
 }
 
 StepRecorder::StepRecorder(StepWatch& watch) : watch_(watch) { step_.time.begin_ms = now_ms(); }
@@ -24,21 +63,26 @@ void StepRecorder::add_sequence(SequenceId id, std::int64_t tokens, std::int64_t
   step_.sequences.push_back(std::move(sequence));
 }
 
-void StepRecorder::add_checksums(ObservedSequence& sequence) const {
+void StepRecorder::add_checksums(ObservedSequence& sequence, const StateStep& step, int part) const {
   for (int layer = 0; layer < static_cast<int>(sequence.homes.size()); ++layer) {
-    sequence.checksums.push_back(checksum(export_layer(watch_.state_, sequence.sequence, layer)));
+    const auto read = [&] { return checksum(export_layer(step.view(layer, part))); };
+    sequence.checksums.push_back(read());
+    if (!watch_.verify_ || read() == sequence.checksums.back()) continue;
+    fail(ErrorCode::mismatch,
+         "the state of layer {} changed on its way to the host, for its checksum (nothing was committed)",
+         layer);
   }
 }
 
-void StepRecorder::end_step() {
-  step_.number = watch_.committed_++;
-  step_.time.end_ms = now_ms();
-  for (ObservedSequence& sequence : step_.sequences) {
-    sequence.accepted = watch_.state_.tokens(sequence.sequence) - sequence.position;
-    sequence.version_written = watch_.state_.versions(sequence.sequence).back().number;
-    if (watch_.observer_.wants_checksums()) add_checksums(sequence);
+void StepRecorder::tell(std::span<const StateStep> steps, std::span<const int> parts) {
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    ObservedSequence& sequence = step_.sequences[i];
+    const VersionInfo written = steps[i].version(parts[i] - 1);
+    sequence.accepted = written.tokens - sequence.position;
+    sequence.version_written = written.number;
+    if (watch_.observer_.wants_checksums()) add_checksums(sequence, steps[i], parts[i] - 1);
   }
-  watch_.observer_.step(step_);
+  watch_.tell_step(step_);
 }
 
 void StepRecorder::begin_run(const Plan& plan, std::span<const SequenceRows> sequences) {

@@ -15,27 +15,53 @@ bool covers(const std::vector<bool>& held, const std::vector<bool>& needed) {
   return true;
 }
 
-/// For a member that is made before the constructor's body begins.
-SessionPlan plan_of(const Context& context, const Model& model, const SessionOptions& options) {
+std::shared_ptr<const Model> required(std::shared_ptr<const Model> model) {
+  if (model == nullptr) fail(ErrorCode::invalid_argument, "a session needs a model, found none");
+  return model;
+}
+
+/// Asks the backends what they have to spare while no other session uses them.
+SessionPlan plan_alone(const Context& context, const Model& model, const SessionOptions& options) {
   const FloatEnvironment environment;
+  std::vector<Backend*> all;
+  for (std::size_t i = 0; i < context.size(); ++i) all.push_back(&context.backend(i));
+  const auto held = SessionLocks(context, all).all_backends();
   return plan_session(context, model.config(), model.graph(), weight_sizes(model), options);
 }
+
+/// Tells what has happened when it goes, with the backends held and the state let go of.
+class Telling {
+ public:
+  Telling(StepWatch* watch, SessionLocks::Lock& state) : watch_(watch), state_(state) {}
+  ~Telling() {
+    if (watch_ == nullptr) return;
+    if (state_.owns_lock()) state_.unlock();
+    watch_->tell();
+  }
+  Telling(const Telling&) = delete;
+  Telling& operator=(const Telling&) = delete;
+
+ private:
+  StepWatch* watch_;
+  SessionLocks::Lock& state_;
+};
 
 }  // namespace
 
 Session::Session(const Context& context, std::shared_ptr<const Model> model, const SessionOptions& options)
-    : model_(std::move(model)),
-      planned_(plan_of(context, *model_, options)),
-      locks_(planned_.backends.size()) {
+    : model_(required(std::move(model))),
+      planned_(plan_alone(context, *model_, options)),
+      locks_(context, planned_.backends),
+      held_(locks_.all_backends()) {
   const FloatEnvironment environment;
   require_fit(planned_);
   const std::vector<Backend*>& backends = planned_.backends;
   state_ = std::make_unique<StateManager>(planned_.geometry, backends,
                                           layer_capacities(planned_.geometry, plan()), planned_.budget);
-  residents_ = std::make_unique<Residents>(*model_, backends);
+  residents_ = std::make_unique<Residents>(*model_, backends, options.verify_transfers);
   residents_->load(plan(), options.watch);
   executor_ = std::make_unique<Executor>(*model_, plan(), backends, *residents_, options.limits,
-                                         planned_.budget.context_tokens);
+                                         planned_.budget.context_tokens, options.verify_transfers);
   scheduler_ = std::make_unique<Scheduler>(*model_, plan(), *residents_, *state_, *executor_);
   faults_ = options.faults;
   misses_ = std::make_unique<Misses>(plan(), *residents_, *state_, *scheduler_, faults_.get());
@@ -43,26 +69,40 @@ Session::Session(const Context& context, std::shared_ptr<const Model> model, con
                                      staging_owner(backends), *misses_);
   recovery_ = std::make_unique<Recovery>(plan(), backends, *residents_, *state_, *scheduler_, *executor_,
                                          *misses_, *mirror_);
-  if (options.verify_transfers) executor_->verify_transfers();
+  verify_ = options.verify_transfers;
+  held_.clear();
 }
+
+Session::~Session() { held_ = locks_.other_backends(); }
 
 SequenceId Session::open(MissPolicy policy) {
   const auto state = locks_.state();
   const SequenceId sequence = state_->open(sequence_options());
-  misses_->set_policy(sequence, policy);
+  try {
+    misses_->set_policy(sequence, policy);
+  } catch (...) {
+    state_->close(sequence);
+    throw;
+  }
   return sequence;
 }
 
 SequenceId Session::fork(SequenceId sequence) {
   const auto state = locks_.state();
   const SequenceId fork = state_->fork(sequence);
-  scheduler_->history().fork(sequence, fork);
-  misses_->set_policy(fork, misses_->policy(sequence));
+  try {
+    scheduler_->history().fork(sequence, fork);
+    misses_->set_policy(fork, misses_->policy(sequence));
+  } catch (...) {
+    state_->close(fork);
+    throw;
+  }
   return fork;
 }
 
 void Session::set_policy(SequenceId sequence, MissPolicy policy) {
   const auto state = locks_.state();
+  state_->tokens(sequence);  // throws when there is no such sequence
   misses_->set_policy(sequence, policy);
 }
 
@@ -75,11 +115,12 @@ void Session::observe(StepObserver* observer) {
   const Exclusive exclusive = this->exclusive();
   std::unique_ptr<StepWatch> watch;
   if (observer != nullptr) {
-    watch = std::make_unique<StepWatch>(*observer, model_->graph(), planned_.backends, *state_);
+    watch = std::make_unique<StepWatch>(*observer, model_->graph(), planned_.backends, *state_, verify_);
   }
   scheduler_->observe(watch.get());
   misses_->observe(watch.get());
-  watch_ = std::move(watch);
+  std::swap(watch_, watch);
+  if (watch) watch->rethrow();
 }
 
 /// Blocks that are poisoned are written when they are given back.
@@ -125,6 +166,24 @@ std::vector<TokenId> Session::last_tokens(SequenceId sequence, std::int64_t coun
   return {last.begin(), last.end()};
 }
 
+LayerState Session::layer_state(SequenceId sequence, int layer) const {
+  const auto home = [&] { return static_cast<std::size_t>(state_->home(sequence, layer)); };
+  const auto look = [&] {
+    const auto state = locks_.state();
+    return home();
+  };
+  while (true) {
+    std::vector<bool> wanted(planned_.backends.size(), false);
+    wanted[look()] = true;
+    const auto backends = locks_.backends(wanted);
+    auto state = locks_.state();
+    if (!wanted[home()]) continue;
+    const LayerView view = state_->view(sequence, layer);
+    state.unlock();
+    return export_layer(view);
+  }
+}
+
 void Session::require_resident(SequenceId sequence) {
   const auto state = locks_.state();
   scheduler_->require_resident(sequence);
@@ -158,51 +217,48 @@ Session::Ready Session::lock_for(std::span<const SequenceTokens> batch) {
   }
 }
 
-/// Each turn but the last has lost a backend.
+/// Each turn but the last has lost a backend. What is tried again was never committed: after the commit
+/// nothing throws.
 std::vector<std::vector<float>> Session::step(std::span<const SequenceTokens> batch, const Probe& probe,
                                               const Accept& accept) {
   const FloatEnvironment environment;
   for (;;) {
+    const std::uint64_t losses = recovery_->losses();
     try {
       return attempt(batch, probe, accept);
     } catch (const Error& error) {
-      if (error.code() != ErrorCode::device_lost) throw;
-      const Exclusive exclusive = this->exclusive();
-      if (!recovery_->notice(error)) throw;
+      if (error.code() != ErrorCode::device_lost || !notice(error, losses)) throw;
     }
   }
+}
+
+/// Whether a backend was lost since there were that many losses: this thread may not be the first to see it.
+bool Session::notice(const Error& error, std::uint64_t losses) {
+  const auto backends = locks_.all_backends();
+  SessionLocks::Lock state = locks_.state_later();
+  if (recovery_->losses() == losses) recovery_->notice(error, &state);
+  if (watch_) watch_->tell();
+  return recovery_->losses() != losses;
 }
 
 std::vector<std::vector<float>> Session::attempt(std::span<const SequenceTokens> batch, const Probe& probe,
                                                  const Accept& accept) {
   Ready ready = lock_for(batch);
+  const Telling telling(watch_.get(), ready.state);
+  if (watch_) watch_->rethrow();
   std::vector<std::int64_t> positions;
   for (const SequenceTokens& sequence : batch) {
     const std::int64_t first = state_->tokens(sequence.sequence), count = std::ssize(sequence.tokens);
     positions.push_back(first);
     if (faults_) faults_->reach(first, first + count);
-    recovery_->resolve(sequence.sequence);
-    misses_->resolve(sequence.sequence, count);
+    recovery_->resolve(sequence.sequence, &ready.state);
+    misses_->resolve(sequence.sequence, count, &ready.state);
   }
-  std::vector<std::vector<float>> logits = run(ready, batch, probe, accept);
-  for (std::size_t i = 0; i < batch.size(); ++i) mirror_->after_step(batch[i].sequence, positions[i]);
+  std::vector<std::vector<float>> logits = scheduler_->step(batch, probe, accept, &ready.state);
+  // The step has happened: from here on nothing throws.
+  for (std::size_t i = 0; i < batch.size(); ++i)
+    mirror_->after_step(batch[i].sequence, positions[i], &ready.state);
   return logits;
-}
-
-/// Lets others have the state while the backends compute. The step begins, ends or is dropped with it.
-std::vector<std::vector<float>> Session::run(Ready& ready, std::span<const SequenceTokens> batch,
-                                             const Probe& probe, const Accept& accept) {
-  OpenBatch open = scheduler_->begin(batch);
-  ready.state.unlock();
-  try {
-    scheduler_->run(open, probe, accept);
-  } catch (...) {
-    ready.state.lock();
-    open.clear();
-    throw;
-  }
-  ready.state.lock();
-  return scheduler_->commit(open);
 }
 
 int Session::backend_index(std::string_view name) const { return backend_named(name, plan().backend_names); }
@@ -210,8 +266,11 @@ int Session::backend_index(std::string_view name) const { return backend_named(n
 MigrationReport Session::migrate(SequenceId sequence, const std::vector<int>& layers,
                                  std::string_view backend) {
   const FloatEnvironment environment;
-  const Exclusive exclusive = this->exclusive();
-  MigrationReport report = tandem::migrate(*state_, {sequence, backend_index(backend), layers});
+  const auto backends = locks_.all_backends();
+  auto state = locks_.state();
+  const Telling telling(watch_.get(), state);
+  if (watch_) watch_->rethrow();
+  MigrationReport report = tandem::migrate(*state_, {sequence, backend_index(backend), layers}, &state);
   misses_->note_migration(sequence, state_->tokens(sequence), report);
   return report;
 }
@@ -223,8 +282,10 @@ bool Session::holds(const Piece& piece, std::string_view backend) const {
 
 void Session::load(const Piece& piece, std::string_view backend, const LoadWatch& watch) {
   const FloatEnvironment environment;
-  const Exclusive exclusive = this->exclusive();
-  residents_->load(piece, backend_index(backend), watch);
+  const auto backends = locks_.all_backends();
+  auto state = locks_.state();
+  if (watch_) watch_->rethrow();
+  residents_->load(piece, backend_index(backend), watch, &state);
 }
 
 void Session::unload(const Piece& piece, std::string_view backend) {
@@ -250,6 +311,14 @@ std::vector<float> Session::feed(SequenceId sequence, std::span<const TokenId> t
     begin += count;
   }
   return logits;
+}
+
+ScopedSequence::~ScopedSequence() {
+  try {
+    session_.close(id_);
+  } catch (const std::exception&) {
+    // It is closed already, or where it must not be: a destructor has nobody to tell.
+  }
 }
 
 }  // namespace tandem

@@ -17,6 +17,7 @@
 #include "graph/run/scheduler.hpp"
 #include "graph/run/step_recorder.hpp"
 #include "graph/session/session_locks.hpp"
+#include "state/layer_state.hpp"
 #include "state/migration.hpp"
 #include "state/state_manager.hpp"
 
@@ -26,24 +27,33 @@ namespace tandem {
 /// allocated afterwards, except by load(). Owns state, executor and scheduler. The context outlives it; the
 /// model is shared. Neither copied nor moved.
 ///
-/// Thread-safety: the verbs may be called from several threads for different sequences; forking is a verb of
-/// the sequence that is forked. Steps on different backends run at the same time, steps on the same one after
-/// the other; moving states and loading or freeing weights waits for all steps, and with a mirror or a plan
-/// of faults steps take turns. What state(), scheduler(), residents() and executor() give is unguarded: for a
-/// session that one thread has to itself, or has locked.
+/// Thread-safety: the verbs may be called from several threads for different sequences; forking and saving
+/// are verbs of the sequence that is forked or saved. Steps on different backends run at the same time, steps
+/// on the same one after the other, those of other sessions over the context too; moving states and loading
+/// or freeing weights waits for all steps, and with a mirror or a plan of faults steps take turns. What
+/// state(), scheduler(), residents() and executor() give is unguarded: for a session that one thread has to
+/// itself, or has locked.
+///
+/// Callbacks (probes, Accept, observers, the watch of load()) may look at the session: tokens, versions,
+/// holds, lost, events. They may open, fork and close sequences that are not in the step, but not where
+/// budget's poison is on. What needs a backend (steps, migrations, loading, observe, exclusive) is refused
+/// there with Error(invalid_argument), in this and in every other session over the context.
 class Session {
  public:
-  /// Throws what plan_session and require_fit throw, before anything is loaded or allocated; what the
-  /// backends throw; Error(interrupted) when the options' watch says so.
+  /// Throws Error(invalid_argument) without a model, what plan_session and require_fit throw, before anything
+  /// is loaded or allocated; what the backends throw; Error(interrupted) when the options' watch says so.
   Session(const Context& context, std::shared_ptr<const Model> model, const SessionOptions& options);
   Session(const Session&) = delete;  // its parts refer to each other
   Session& operator=(const Session&) = delete;
+  /// Waits for steps of other sessions over the context.
+  ~Session();
 
   /// A sequence of no tokens, its state where the plan has it, and what a step of it does when weights are
   /// missed (a policy other than refuse needs SessionOptions::homes). Throws as StateManager::open.
   SequenceId open(MissPolicy policy = MissPolicy::refuse);
   /// As StateManager::fork; the fork has the same policy, and can be replayed as its original can.
   SequenceId fork(SequenceId sequence);
+  /// Throws Error(not_found) for a sequence that is not open.
   void set_policy(SequenceId sequence, MissPolicy policy);
 
   /// As the verbs of StateManager, for a session that several threads use.
@@ -56,12 +66,16 @@ class Session {
   /// Error(unsupported) when they are not known, as of a state that was imported without its tokens.
   std::vector<TokenId> last_tokens(SequenceId sequence, std::int64_t count) const;
 
+  /// A layer of a sequence's newest version in host memory. Throws as export_layer.
+  LayerState layer_state(SequenceId sequence, int layer) const;
+
   /// Throws Error(not_resident) unless all weights are loaded where a step of this sequence would run now:
   /// until something is unloaded or moved, nothing will be missed.
   void require_resident(SequenceId sequence);
 
   /// Scheduler::step, after the policies of the sequences have seen to weights that are missed. On an Error
-  /// no sequence has taken a token; states that a policy has moved by then are where it moved them.
+  /// no sequence has taken a token, whoever threw it; states that a policy has moved by then are where it
+  /// moved them, and the step can be taken again. What follows the commit, a mirror's copy, cannot fail it.
   ///
   /// When a backend is lost on the way, the sequences of the batch are brought elsewhere (recovery.hpp) and
   /// the step is taken again, with the same bits; `probe` then sees some values twice. Error(device_lost)
@@ -98,8 +112,12 @@ class Session {
   bool lost(std::string_view backend) const;
 
   /// Waits until no other thread is in the session and keeps them out while it lives. The verbs themselves
-  /// must not be called meanwhile by the thread that has it.
+  /// are refused meanwhile with Error(invalid_argument) to the thread that has it.
   class Exclusive {
+   public:
+    /// For functions that let go of it while they copy: what others look at stands still only in between.
+    SessionLocks::Lock& state_lock() { return state_; }
+
    private:
     friend class Session;
     explicit Exclusive(SessionLocks& locks) : backends_(locks.all_backends()), state_(locks.state()) {}
@@ -110,6 +128,7 @@ class Session {
 
   /// From now on the observer is told of every step, miss and migration; null: nobody. What is computed is
   /// the same, by bits and in its order; without an observer nothing is measured. It outlives its time here.
+  /// Throws what the one before threw last (StepObserver::residency); the new one is there all the same.
   void observe(StepObserver* observer);
 
   StateManager& state() { return *state_; }
@@ -137,12 +156,12 @@ class Session {
   int backend_index(std::string_view name) const;
   std::vector<std::vector<float>> attempt(std::span<const SequenceTokens> batch, const Probe& probe,
                                           const Accept& accept);
-  std::vector<std::vector<float>> run(Ready& ready, std::span<const SequenceTokens> batch, const Probe& probe,
-                                      const Accept& accept);
+  bool notice(const Error& error, std::uint64_t losses);
 
   std::shared_ptr<const Model> model_;
   SessionPlan planned_;
   mutable SessionLocks locks_;
+  std::vector<SessionLocks::Lock> held_;  ///< while it is made, and while the parts below go
   std::unique_ptr<StateManager> state_;
   std::unique_ptr<Residents> residents_;
   std::unique_ptr<Executor> executor_;
@@ -152,14 +171,16 @@ class Session {
   std::unique_ptr<Mirror> mirror_;
   std::unique_ptr<Recovery> recovery_;
   std::shared_ptr<Faults> faults_;
+  bool verify_ = false;
 };
 
-/// A sequence of a session that is closed whatever happens. The session outlives it.
+/// A sequence of a session that is closed whatever happens, unless somebody has closed it or a step of it is
+/// under way. The session outlives it.
 class ScopedSequence {
  public:
   explicit ScopedSequence(Session& session, MissPolicy policy = MissPolicy::refuse)
       : session_(session), id_(session.open(policy)) {}
-  ~ScopedSequence() { session_.close(id_); }
+  ~ScopedSequence();
   ScopedSequence(const ScopedSequence&) = delete;
   ScopedSequence& operator=(const ScopedSequence&) = delete;
   SequenceId id() const { return id_; }

@@ -15,6 +15,9 @@ namespace tandem {
 /// then any that are to be fed next: the caller knows them, also of a sequence that came from a file.
 /// `sampling` is for whoever continues. Changes nothing. Throws as save_snapshot; Error(invalid_argument) for
 /// ids outside the vocabulary. `before_rename` as in NewFile::publish.
+///
+/// A verb of the sequence, as to threads (Session). Others wait for it only while a layer is downloaded from
+/// the backend that they use, and never for the disk.
 void save_sequence(const std::filesystem::path& path, const Session& session, SequenceId sequence,
                    std::span<const TokenId> ids, const std::optional<SamplingOptions>& sampling = {},
                    const std::function<void()>& before_rename = {});
