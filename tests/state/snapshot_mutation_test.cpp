@@ -31,7 +31,7 @@ class Mutation {
           bytes_ += static_cast<char>(random_.bits(next_++));
         break;
       case 4:
-        put(bytes_, 8, static_cast<std::int32_t>(2 + below(1000)));
+        put(bytes_, 8, kSnapshotVersion + static_cast<std::int32_t>(1 + below(1000)));
         seal_all(bytes_);
         break;
       case 5:
@@ -71,7 +71,7 @@ class Mutation {
   }
   /// Sizes and counts, to a value near, huge or arbitrary, behind checksums that agree.
   void change_number() {
-    constexpr std::size_t kNumbers[] = {16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 144};
+    constexpr std::size_t kNumbers[] = {16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 184};
     const std::size_t at = kNumbers[below(std::size(kNumbers))];
     const std::uint64_t old = number_at<std::uint64_t>(bytes_, at), arbitrary = random_.bits(next_++);
     // One more id would be a padding zero read as token 0: a proper file. One less is none.
@@ -106,7 +106,7 @@ class Mutation {
   /// The mutation may have changed the header's length itself.
   void reseal_what_can_be() {
     const auto header = number_at<std::uint64_t>(bytes_, 16);
-    if (header >= 168 && header < bytes_.size()) seal(bytes_, header);
+    if (header >= 208 && header < bytes_.size()) seal(bytes_, header);
     seal(bytes_, bytes_.size());
   }
 
