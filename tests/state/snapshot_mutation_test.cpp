@@ -74,7 +74,8 @@ class Mutation {
   }
   /// Sizes and counts, to a value near, huge or arbitrary, behind checksums that agree.
   void change_number() {
-    // At 112 to 176 is the sampling, any values of which make a proper file; at 184 are the layers and the arithmetic version.
+    // At 112 to 176 is the sampling, any values of which make a proper file; at 184 are the layers and the
+    // arithmetic version.
     constexpr std::size_t kNumbers[] = {16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 184};
     const std::size_t at = kNumbers[below(std::size(kNumbers))];
     const std::uint64_t old = number_at<std::uint64_t>(bytes_, at), arbitrary = random_.bits(next_++);
@@ -114,7 +115,7 @@ class Mutation {
   /// The mutation may have changed the header's length itself.
   void reseal_what_can_be() {
     const auto header = number_at<std::uint64_t>(bytes_, 16);
-    if (header >= 192 && header < bytes_.size()) seal(bytes_, header);
+    if (header >= 208 && header < bytes_.size()) seal(bytes_, header);
     seal(bytes_, bytes_.size());
   }
 
