@@ -53,11 +53,10 @@ TANDEM_FN IntVec multiply(const Halves& q, const std::int8_t* x) {
 /// All elements joined, in element 0.
 template <class Join>
 TANDEM_FN IntVec folded(IntVec v, const Join& join) {
-#pragma GCC unroll 4
-  for (int half = kWidth / 2; half > 0; half /= 2) {
-    v = join(v, __builtin_shuffle(v, (simd::kIota + half) & (kWidth - 1)));
-  }
-  return v;
+  if constexpr (kWidth >= 16) v = join(v, simd::rotated<8>(v));
+  if constexpr (kWidth >= 8) v = join(v, simd::rotated<4>(v));
+  v = join(v, simd::rotated<2>(v));
+  return join(v, simd::rotated<1>(v));
 }
 
 /// 32 whole numbers within 8 bits: the first 16 to `low`, the others to `high`.

@@ -9,9 +9,9 @@ namespace tandem::cpu::TANDEM_ISA::q4 {
 /// Half byte k of each word, 0..7 from the lowest, as the level.
 TANDEM_FN Vec level(IntVec word, int k) {
 #if defined(__AVX512F__)
-  // A shuffle takes its indices mod 16, as the instruction does.
+  // Takes its indices mod 16. Without a mask, gcc 12's header warns of its own uninitialised variable.
   const Vec levels = {-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7};
-  return __builtin_shuffle(levels, (IntVec)((UintVec)word >> (4 * k)));
+  return _mm512_maskz_permutexvar_ps(0xffff, (__m512i)((UintVec)word >> (4 * k)), levels);
 #else
   // Bits from 4k on of a float whose last place is worth 2^-4k: no shift for the first five.
   constexpr int kUnshifted = 5;

@@ -26,20 +26,14 @@ TANDEM_FN std::int64_t groups_of(std::int64_t n) { return (n / kBlock + kWidth -
 TANDEM_FN UintVec load_bytes(const void* p) { return *static_cast<const simd::UnalignedUintVec*>(p); }
 
 /// Of each 16 bytes of a and b: the first (last) two words of both, taken in turn; the first (last) halves.
-TANDEM_FN IntVec low_pairs(IntVec a, IntVec b) {
-  return __builtin_shuffle(a, b, (simd::kIota & ~3) + ((simd::kIota & 2) >> 1) + (simd::kIota & 1) * kWidth);
-}
-TANDEM_FN IntVec high_pairs(IntVec a, IntVec b) {
-  return __builtin_shuffle(a, b,
-                           (simd::kIota & ~3) + 2 + ((simd::kIota & 2) >> 1) + (simd::kIota & 1) * kWidth);
-}
-TANDEM_FN IntVec low_halves(IntVec a, IntVec b) {
-  return __builtin_shuffle(a, b, (simd::kIota & ~3) + (simd::kIota & 1) + ((simd::kIota & 2) >> 1) * kWidth);
-}
-TANDEM_FN IntVec high_halves(IntVec a, IntVec b) {
-  return __builtin_shuffle(a, b,
-                           (simd::kIota & ~3) + 2 + (simd::kIota & 1) + ((simd::kIota & 2) >> 1) * kWidth);
-}
+constexpr int low_pair(int i) { return (i & ~3) + (i & 2) / 2 + (i & 1) * kWidth; }
+constexpr int high_pair(int i) { return low_pair(i) + 2; }
+constexpr int low_half(int i) { return (i & ~3) + (i & 1) + (i & 2) / 2 * kWidth; }
+constexpr int high_half(int i) { return low_half(i) + 2; }
+TANDEM_FN IntVec low_pairs(IntVec a, IntVec b) { return simd::shuffled<low_pair>(a, b); }
+TANDEM_FN IntVec high_pairs(IntVec a, IntVec b) { return simd::shuffled<high_pair>(a, b); }
+TANDEM_FN IntVec low_halves(IntVec a, IntVec b) { return simd::shuffled<low_half>(a, b); }
+TANDEM_FN IntVec high_halves(IntVec a, IntVec b) { return simd::shuffled<high_half>(a, b); }
 
 /// Words 0..3 of a group's blocks, from four vectors of whole blocks. Element 4 * quad + i is block
 /// i * kQuads + quad: in_order() puts that right.
@@ -58,11 +52,11 @@ TANDEM_FN IntVec sum_words(const IntVec* v) {
 }
 
 /// Where element i of in_order() comes from.
-constexpr IntVec kOrder = (simd::kIota & (kQuads - 1)) * 4 + simd::kIota / kQuads;
+constexpr int ordered(int i) { return (i & (kQuads - 1)) * 4 + i / kQuads; }
 
 template <class V>
 TANDEM_FN V in_order(V v) {
-  return __builtin_shuffle(v, kOrder);
+  return simd::shuffled<ordered>(v, v);
 }
 
 /// The scales of a group.

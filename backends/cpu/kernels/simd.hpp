@@ -5,13 +5,14 @@
 #endif
 
 #include <cstdint>
+#include <utility>
 
 #include "core/reduce.hpp"
 
-/// Vectors of f32 as wide as the instruction set that this source is compiled for. gcc's vector extension
-/// does all but the fma (which it would leave as a product and a sum: contraction is off) and the partial
-/// loads. Everything is static and in the namespace of the instruction set: no symbol of one may serve
-/// another (README.md).
+/// Vectors of f32 as wide as the instruction set that this source is compiled for. The vector extension
+/// of gcc and clang does all but the fma (which it would leave as a product and a sum: contraction is off)
+/// and the partial loads. Everything is static and in the namespace of the instruction set: no symbol of one
+/// may serve another (README.md).
 namespace tandem::cpu::TANDEM_ISA::simd {
 
 #if defined(__AVX512F__)
@@ -49,26 +50,33 @@ TANDEM_FN Vec fma(Vec a, Vec b, Vec c) {
 #endif
 }
 
-/// 0, 1, 2, ...: masks of shuffles are made of it, and are constants when compiled.
-#if defined(__AVX512F__)
-constexpr IntVec kIota = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-#elif defined(__AVX2__) && defined(__FMA__)
-constexpr IntVec kIota = {0, 1, 2, 3, 4, 5, 6, 7};
-#else
-constexpr IntVec kIota = {0, 1, 2, 3};
-#endif
+/// Element i of the result is element index(i) of the concatenation of a and b.
+template <int (*index)(int), class V, int... i>
+TANDEM_FN V shuffled(V a, V b, std::integer_sequence<int, i...>) {
+  return __builtin_shufflevector(a, b, index(i)...);
+}
+template <int (*index)(int), class V>
+TANDEM_FN V shuffled(V a, V b) {
+  return shuffled<index>(a, b, std::make_integer_sequence<int, kWidth>());
+}
 
 /// The elements with even (odd) index of the concatenation of a and b, in order.
-TANDEM_FN Vec evens(Vec a, Vec b) { return __builtin_shuffle(a, b, kIota * 2); }
-TANDEM_FN Vec odds(Vec a, Vec b) { return __builtin_shuffle(a, b, kIota * 2 + 1); }
+constexpr int even(int i) { return 2 * i; }
+constexpr int odd(int i) { return 2 * i + 1; }
+TANDEM_FN Vec evens(Vec a, Vec b) { return shuffled<even>(a, b); }
+TANDEM_FN Vec odds(Vec a, Vec b) { return shuffled<odd>(a, b); }
 
 /// Sums of neighbours: element i is x[2i] + x[2i+1] of the concatenation.
 TANDEM_FN Vec add_neighbours(Vec a, Vec b) { return evens(a, b) + odds(a, b); }
 
 /// Element l is v[(l + offset) mod kWidth].
 template <int offset>
-TANDEM_FN Vec rotated(Vec v) {
-  return __builtin_shuffle(v, (kIota + offset) & (kWidth - 1));
+constexpr int ahead(int i) {
+  return (i + offset) & (kWidth - 1);
+}
+template <int offset, class V>
+TANDEM_FN V rotated(V v) {
+  return shuffled<ahead<offset>>(v, v);
 }
 
 /// The 32 lanes of a reduction, joined as num::join_lanes does: first whole vectors, then the halves of one.
