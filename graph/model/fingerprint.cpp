@@ -37,9 +37,9 @@ std::string to_text(const std::string& value) { return value; }
 std::string to_text(const std::vector<std::int64_t>& value) {
   return fmt::format("{}", fmt::join(value, ","));
 }
-std::string to_text(const std::vector<LayerType>& value) {
+std::string to_text(const std::vector<LayerKind>& value) {
   std::string text;
-  for (const LayerType type : value) text += fmt::format("{},", name(type));
+  for (const LayerKind kind : value) text += fmt::format("{},", config_name(kind));
   return text;
 }
 

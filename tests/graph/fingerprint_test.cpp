@@ -26,7 +26,7 @@ void change(std::int64_t& value) { ++value; }
 void change(double& value) { value = std::nextafter(value, 1e9); }
 void change(bool& value) { value = !value; }
 void change(std::vector<std::int64_t>& value) { value.push_back(1); }
-void change(std::vector<LayerType>& value) { std::swap(value[2], value[3]); }
+void change(std::vector<LayerKind>& value) { std::swap(value[2], value[3]); }
 
 /// The shipped model's weights under another configuration, whether they fit or not.
 std::string fingerprint_under(const ModelConfig& config, const Graph& graph) {
