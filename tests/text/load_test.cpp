@@ -1,6 +1,10 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -158,6 +162,25 @@ TEST(Load, RefusesTextThatIsNoJson) {
   }
   expect_error(ErrorCode::corrupt, "top level: expected an object",
                [] { Tokenizer::from_json("[]", "bad.json"); });
+}
+
+TEST(Load, RefusesWhatStandsBehindTheJson) {
+  const std::string whole = text_test::patched_tiny(json::object());
+  EXPECT_EQ(Tokenizer::from_json(whole + "\n", "good.json").vocab_size(), 2048);
+  for (const std::string& rest : {std::string(1, '\0'), std::string(1000, '\0'), std::string("\n\0x", 3)}) {
+    expect_error(ErrorCode::corrupt, "bad.json: expected JSON, found a NUL at byte",
+                 [&] { Tokenizer::from_json(whole + rest, "bad.json"); });
+  }
+  expect_error(ErrorCode::corrupt, "a syntax error", [&] { Tokenizer::from_json(whole + "{}", "bad.json"); });
+}
+
+TEST(Load, RefusesAFileThatIsTooLargeBeforeReadingIt) {
+  const auto path = std::filesystem::temp_directory_path() / fmt::format("tandem-tokenizer-{}", ::getpid());
+  std::ofstream(path) << "{}";
+  std::filesystem::resize_file(path, std::uintmax_t{4} << 30);  // sparse
+  expect_error(ErrorCode::corrupt, "expected a tokenizer.json of at most 268435456 bytes, found 4294967296",
+               [&] { Tokenizer::load(path); });
+  std::filesystem::remove(path);
 }
 
 TEST(Load, SurvivesDeepNesting) {
