@@ -5,6 +5,7 @@ usage: unicode_test.py CUT_TEXTS          compare
        unicode_test.py CUT_TEXTS --write  compare with the package, then write unicode_digests.json
 """
 
+import functools
 import hashlib
 import json
 import pathlib
@@ -66,11 +67,10 @@ def chunks(items, size):
     return (items[i:i + size] for i in range(0, len(items), size))
 
 
+@functools.lru_cache(None)
 def single_texts():
     """Every code point in every context, 500 code points a text."""
-    for context in CONTEXTS:
-        for chunk in chunks(CODE_POINTS, 500):
-            yield "".join(context.format(*[chr(c)] * context.count("{}")) for c in chunk)
+    return ["".join(context.replace("{}", chr(c)) for c in chunk) for context in CONTEXTS for chunk in chunks(CODE_POINTS, 500)]
 
 
 def mark_texts():
