@@ -244,14 +244,15 @@ std::optional<Tokenizer> ModelOptions::tokenizer(bool needed) const {
     fail(ErrorCode::invalid_argument, "a synthetic model has no tokenizer: give token ids with --ids");
   }
   if (synthetic) return std::nullopt;
-  if (GgufFile::is_gguf(path())) {
-    const GgufFile file(path());
-    if (!needed && file.find("tokenizer.ggml.model") == nullptr) return std::nullopt;
-    return Tokenizer::from_gguf(file);
+  try {
+    return GgufFile::is_gguf(path()) ? Tokenizer::from_gguf(GgufFile(path()))
+                                     : Tokenizer::load(path() / "tokenizer.json");
+  } catch (const Error& error) {
+    if (needed) throw;
+    if (error.code() != ErrorCode::not_found)
+      fmt::print(stderr, "printing ids, not text: {}\n", error.what());
+    return std::nullopt;
   }
-  const std::filesystem::path json = path() / "tokenizer.json";
-  if (!needed && !std::filesystem::exists(json)) return std::nullopt;
-  return Tokenizer::load(json);
 }
 
 Graph ModelOptions::graph() const {

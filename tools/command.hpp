@@ -112,7 +112,8 @@ struct ModelOptions {
   /// What that graph's weights take where they are loaded, from the headers of files; of a directory without
   /// weights as if in the graph's gears. Throws as weight_sizes.
   WeightSizes sizes(const Graph& graph) const;
-  /// Of the model; nothing when it has none and none is needed. Throws as Tokenizer::load and
+  /// Of the model. If none is needed, nothing when it has none or one that cannot be read, which stderr says.
+  /// Throws as Tokenizer::load and
   /// Tokenizer::from_gguf, and Error(invalid_argument) for a synthetic model that needs one.
   std::optional<Tokenizer> tokenizer(bool needed = true) const;
   /// Whether the placement can mean a GPU. If not, none is touched.

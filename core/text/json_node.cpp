@@ -60,6 +60,11 @@ std::string in_quotes(std::string_view text) {
 }
 
 nlohmann::json parse_json(std::string_view text, std::string_view file) {
+  // The parser would take a NUL for the end and not look at what is behind it.
+  if (const std::size_t nul = text.find('\0'); nul != std::string_view::npos) {
+    fail(ErrorCode::corrupt, "{}: expected JSON, found a NUL at byte {} of {}; fetch the file again", file,
+         nul, text.size());
+  }
   const auto check_depth = [file](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
     if (depth <= kMaxDepth) return true;
     fail(ErrorCode::corrupt,

@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -19,6 +20,13 @@ namespace {
 /// Normalised, a text can grow threefold; the words' 32-bit indices must hold that.
 constexpr std::size_t kMaxTextBytes = std::size_t{1} << 30;
 
+/// A word is merged as a whole, which takes some 40 times its size in memory, and seconds at this size. Text
+/// has no such words: the longest are runs of one character.
+constexpr std::size_t kMaxWordBytes = std::size_t{1} << 22;
+
+/// Ten times the largest known. What is larger is another file under this name.
+constexpr std::uintmax_t kMaxFileBytes = std::uintmax_t{256} << 20;
+
 std::string read_file(const std::filesystem::path& path) {
   std::error_code ignored;
   const auto status = std::filesystem::status(path, ignored);
@@ -30,6 +38,11 @@ std::string read_file(const std::filesystem::path& path) {
     fail(ErrorCode::io,
          "{}: expected a tokenizer.json, found something that is not a file; name the file itself",
          path.string());
+  }
+  const std::uintmax_t size = std::filesystem::file_size(path, ignored);
+  if (!ignored && size > kMaxFileBytes) {
+    fail(ErrorCode::corrupt, "{}: expected a tokenizer.json of at most {} bytes, found {}; use another file",
+         path.string(), kMaxFileBytes, size);
   }
   std::ifstream stream(path, std::ios::binary);
   std::string content{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
@@ -69,7 +82,18 @@ class Encoder {
       pattern.split(words_, finer_words_);
       words_.swap(finer_words_);
     }
-    for (std::string_view word : words_) parts_.bpe.encode(word, workspace_, ids_);
+    for (std::string_view word : words_) merge_word(word);
+  }
+
+  void merge_word(std::string_view word) {
+    if (word.size() > kMaxWordBytes) {
+      fail(
+          ErrorCode::invalid_argument,
+          "text to tokenize: expected words of at most {} bytes, found one of {} that the split pattern does "
+          "not cut; shorten that run of like characters",
+          kMaxWordBytes, word.size());
+    }
+    parts_.bpe.encode(word, workspace_, ids_);
   }
 
   const text::TokenizerParts& parts_;

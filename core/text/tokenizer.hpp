@@ -31,8 +31,8 @@ struct TokenizerParts;
 class Tokenizer {
  public:
   /// Reads a tokenizer.json. Throws not_found or io for a file that cannot be read, corrupt for one that
-  /// contradicts itself or is no tokenizer.json, unsupported for one that asks for something else than the
-  /// above.
+  /// is larger than 256 MiB, contradicts itself or is no tokenizer.json, unsupported for one that asks for
+  /// something else than the above.
   static Tokenizer load(const std::filesystem::path& path);
 
   /// As load, from the file's text. `where` names it in messages.
@@ -47,8 +47,8 @@ class Tokenizer {
   /// The tokens of `text`, which must be UTF-8. With `parse_special` false, added tokens that are marked
   /// special (markup such as <|im_end|>) are tokenized as the characters they are made of: the way to pass on
   /// text that is not trusted. Throws invalid_argument with the offset for text that is not UTF-8, is 1 GiB
-  /// or longer, or exhausts the split pattern's limits, and unsupported if the vocabulary lacks a token for
-  /// one of the bytes. Time n log n.
+  /// or longer, has a word of more than 4 MiB (what the split pattern does not cut), or exhausts the split
+  /// pattern's limits, and unsupported if the vocabulary lacks a token for one of the bytes. Time n log n.
   std::vector<TokenId> encode(std::string_view text, bool parse_special = true) const;
 
   /// The bytes of all tokens in a row, as UTF-8: each ill-formed sequence becomes U+FFFD. A token may hold a

@@ -3,7 +3,7 @@
 import json
 
 import models
-from tap import Suite, require_equal
+from tap import Suite, require, require_equal
 
 suite = Suite("tokenizer")
 
@@ -46,11 +46,18 @@ def missing(program):
         require_equal(len(program.output_ids(model, "--ids", "39,571", "-n", 3)), 3, "number of output ids")
 
 
-@suite.test("a damaged tokenizer is refused with ids, too")
+@suite.test("with ids a damaged tokenizer is no error: ids are printed")
 def damaged_with_ids(program):
     with models.copy_of(program) as model:
-        model.tokenizer.write_text("{")
-        program.refuse("corrupt", ["tokenizer.json"], "run", model, "--ids", "1")
+        whole = program.output_ids(model, "--ids", "39,571", "-n", 3)
+        for content in ("{", "\0" * 1000):
+            model.tokenizer.write_text(content)
+            answer = program.succeed("run", model, "--ids", "39,571", "-n", 3, "--json")
+            require_equal(answer.json()["output_ids"], whole, "output ids")
+            answer = program.succeed("run", model, "--ids", "39,571", "-n", 3)
+            require("printing ids, not text" in answer.err and "tokenizer.json" in answer.err, str(answer))
+            require(all(str(number) in answer.out for number in whole), str(answer))
+            program.refuse("corrupt", ["tokenizer.json"], "run", model, "-p", "x")
 
 
 @suite.test("a tokenizer with more ids than the model has is refused at the first of them")

@@ -16,7 +16,7 @@ import sys
 
 import house
 
-LIBRARIES = ("tbb", "eigen3", "CLI11", "nlohmann_json", "fmt", "libpcre2-8", "libutf8proc", "libxxhash")
+LIBRARIES = ("tbb", "eigen3", "CLI11", "nlohmann_json", "fmt", "libpcre2-8", "libxxhash")
 FLAGS = ["-fsyntax-only", "-x", "c++", "-std=c++20", "-fmax-errors=1", "-Wall", "-Wextra"]
 FIRST_INCLUDE = re.compile(r"^[^\S\n]*#\s*include\s*([<\"].*[>\"])", re.MULTILINE)
 CUDA_INCLUDE = re.compile(r"#\s*include\s*<(cuda|cublas|nccl)")

@@ -40,7 +40,6 @@ OWNERS = {
     "nlohmann/": ("core/io/", "core/text/", "tools/", "tests/"),
     "CLI/": ("tools/",),
     "pcre2.h": ("core/text/",),
-    "utf8proc.h": ("core/text/",),
     "xxhash.h": ("core/", "state/", "graph/", "tests/", "backends/cpu/kernels/digest.cpp"),
     "tbb/": ("core/threads.cpp",),
     "oneapi/": ("core/threads.cpp",),

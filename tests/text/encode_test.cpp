@@ -154,6 +154,13 @@ TEST(Encode, ReportsAPatternThatExhaustsTheMatcher) {
                [&] { tokenizer.encode(std::string(64, 'a')); });
 }
 
+TEST(Encode, RefusesAWordOfManyMegabytes) {
+  const std::string longest(std::size_t{4} << 20, '\0');
+  EXPECT_EQ(tiny().encode(longest).size(), longest.size());  // no merge joins two of them
+  expect_error(ErrorCode::invalid_argument, "expected words of at most 4194304 bytes, found one of 4194305",
+               [&] { tiny().encode(longest + '\0'); });
+}
+
 TEST(Encode, MayBeCalledFromManyThreads) {
   const std::string text = text_test::read_file(text_test::oracle_folder() / "heldout.txt").substr(0, 10000);
   const Ids expected = tiny().encode(text);

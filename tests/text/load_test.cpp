@@ -1,6 +1,10 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -76,7 +80,13 @@ TEST(Load, RefusesWhatItDoesNotDoByName) {
           {split_by("[a&&b]"), "the class operator '&&'"},
           {split_by("[a[bc]]"), "a class inside a class"},
           {split_by("[]a]"), "a class that starts with ']'"},
-          {split_by("[\\S]"), "\\S inside a class"},
+          {split_by("\\w"), "uses \\w"},
+          {split_by("\\p{Han}"), "a property that is no general category"},
+          {split_by("a{,2}"), "a '{' that begins no {n,m}"},
+          {split_by("a{1,2}?"), "a sign after {n,m}"},
+          {split_by("(?i:st)"), "where case is ignored"},
+          {split_by("(?m:a)"), "a group of a kind that is not known here"},
+          {split_by("[a-"), "a class that does not end"},
           {split_by("^a"), "the anchor ^ or $"},
           {split_by("a$"), "the anchor ^ or $"},
           {split_by("\\h+"), "uses \\h"},
@@ -115,7 +125,7 @@ TEST(Load, RefusesAFileThatContradictsItself) {
           {model(R"({"merges": [["t", 1]]})"), "expected two tokens"},
           {model(R"({"merges": [{"t": "h"}]})"), "expected two tokens"},
           {split_by("(a"), "does not compile"},
-          {split_by("\\p{NoSuch}"), "does not compile"},
+          {split_by("(a"), "does not compile"},
           {R"({"added_tokens": {"a": 1}})", "key 'added_tokens': expected a list"},
           {added(R"({"id": -5})"),
            "'added_tokens[0].id': expected a whole number from 0 to 4194303, found -5"},
@@ -152,6 +162,25 @@ TEST(Load, RefusesTextThatIsNoJson) {
   }
   expect_error(ErrorCode::corrupt, "top level: expected an object",
                [] { Tokenizer::from_json("[]", "bad.json"); });
+}
+
+TEST(Load, RefusesWhatStandsBehindTheJson) {
+  const std::string whole = text_test::patched_tiny(json::object());
+  EXPECT_EQ(Tokenizer::from_json(whole + "\n", "good.json").vocab_size(), 2048);
+  for (const std::string& rest : {std::string(1, '\0'), std::string(1000, '\0'), std::string("\n\0x", 3)}) {
+    expect_error(ErrorCode::corrupt, "bad.json: expected JSON, found a NUL at byte",
+                 [&] { Tokenizer::from_json(whole + rest, "bad.json"); });
+  }
+  expect_error(ErrorCode::corrupt, "a syntax error", [&] { Tokenizer::from_json(whole + "{}", "bad.json"); });
+}
+
+TEST(Load, RefusesAFileThatIsTooLargeBeforeReadingIt) {
+  const auto path = std::filesystem::temp_directory_path() / fmt::format("tandem-tokenizer-{}", ::getpid());
+  std::ofstream(path) << "{}";
+  std::filesystem::resize_file(path, std::uintmax_t{4} << 30);  // sparse
+  expect_error(ErrorCode::corrupt, "expected a tokenizer.json of at most 268435456 bytes, found 4294967296",
+               [&] { Tokenizer::load(path); });
+  std::filesystem::remove(path);
 }
 
 TEST(Load, SurvivesDeepNesting) {

@@ -8,7 +8,7 @@
 program_needs=(
   tool:meson=meson tool:ninja=ninja-build tool:pkg-config=pkg-config "tool:${CXX:-c++}=g++"
   lib:tbb=libtbb-dev lib:eigen3=libeigen3-dev lib:CLI11=libcli11-dev lib:nlohmann_json=nlohmann-json3-dev
-  lib:fmt=libfmt-dev lib:libpcre2-8=libpcre2-dev lib:libutf8proc=libutf8proc-dev lib:libxxhash=libxxhash-dev
+  lib:fmt=libfmt-dev lib:libpcre2-8=libpcre2-dev lib:libxxhash=libxxhash-dev
 )
 # shellcheck disable=SC2034
 test_needs=(lib:gtest=libgtest-dev lib:gmock=libgmock-dev lib:benchmark=libbenchmark-dev)
@@ -16,8 +16,9 @@ test_needs=(lib:gtest=libgtest-dev lib:gmock=libgmock-dev lib:benchmark=libbench
 # shellcheck disable=SC2034
 test_likes=(tool:ccache=ccache tool:clang-format-14=clang-format-14 tool:shellcheck=shellcheck
   py:ensurepip=python3-venv)
-# From PyPI: what the tests of GGUF files write them with. Without these they are skipped.
-python_likes=(gguf==0.19.0 numpy)
+# From PyPI: what the tests of GGUF files write them with, and what token ids are compared with. Without these such tests are
+# skipped, or compare with digests alone.
+python_likes=(gguf==0.19.0 numpy tokenizers==0.23.3)
 
 is_there() {
   local kind=${1%%:*} name=${1#*:}
@@ -79,7 +80,7 @@ ensure() {
 # nothing, when that cannot be done: without a network, say.
 ensure_python() {
   local folder=${root:?}/.cache/python
-  if "$folder/bin/python3" -c 'import gguf, numpy' 2>/dev/null; then return 0; fi
+  if "$folder/bin/python3" -c 'import gguf, numpy, tokenizers' 2>/dev/null; then return 0; fi
   say "installing with pip: ${python_likes[*]}"
   rm -rf "$folder"
   if python3 -m venv "$folder" >/dev/null 2>&1 &&
