@@ -12,14 +12,6 @@
 namespace tandem {
 namespace {
 
-void require_numbers(std::span<const float> logits) {
-  const auto nan = std::find_if(logits.begin(), logits.end(), [](float x) { return std::isnan(x); });
-  if (nan != logits.end()) {
-    fail(ErrorCode::corrupt, "the logit of token {} is not a number: the weights or the state are damaged",
-         nan - logits.begin());
-  }
-}
-
 /// Indices in order of falling logit, the lower index first among equals; at most `count` of them.
 std::vector<std::int32_t> highest(std::span<const float> logits, std::size_t count) {
   std::vector<std::int32_t> order(logits.size());
@@ -52,6 +44,14 @@ std::vector<double> running_weights(std::span<const float> logits, const std::ve
 }
 
 }  // namespace
+
+void require_numbers(std::span<const float> logits) {
+  const auto nan = std::find_if(logits.begin(), logits.end(), [](float x) { return std::isnan(x); });
+  if (nan != logits.end()) {
+    fail(ErrorCode::corrupt, "the logit of token {} is not a number: the weights or the state are damaged",
+         nan - logits.begin());
+  }
+}
 
 void validate(const SamplingOptions& options) {
   if (!(options.temperature >= 0) || !std::isfinite(options.temperature)) {

@@ -18,11 +18,13 @@ struct SamplingOptions {
 /// top_p outside (0, 1].
 void validate(const SamplingOptions& options);
 
+/// Throws Error(corrupt) when a logit is NaN: weights or state are damaged.
+void require_numbers(std::span<const float> logits);
+
 /// log sum exp of logits, in double: a logit less this is the log of its probability. REQUIRES: at least one.
 double log_sum_exp(std::span<const float> logits);
 
-/// The highest logit, the lowest index among equals. Throws Error(corrupt) when a logit is NaN: weights or
-/// state are damaged.
+/// The highest logit, the lowest index among equals. Throws as require_numbers.
 TokenId choose_greedily(std::span<const float> logits);
 
 /// Chooses the token at `position` of a sequence. In this order: divide by the temperature, keep the top_k

@@ -16,6 +16,8 @@ import check_command
 import endings
 import fallback_command
 import fault_options
+import file_endings
+import file_rules
 import inspect_command
 import model_forms
 import observe_command
@@ -30,7 +32,7 @@ import tap
 
 MODULES = (run_command, model_forms, score_command, inspect_command, plan_command, check_command, synth_command, quantize_command, state_command,
            observe_command, fallback_command, bench_command, endings, fault_options, bad_options, bad_text, bad_config,
-           bad_weights)
+           bad_weights, file_rules, file_endings)
 
 
 def main():
