@@ -5,6 +5,11 @@
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
 
+#include <future>
+#include <system_error>
+#include <thread>
+#include <vector>
+
 #include "core/error.hpp"
 #include "core/float_environment.hpp"
 
@@ -28,6 +33,29 @@ struct Threads::Arena {
 
 namespace {
 
+/// oneTBB starts its threads when there is work, and ends the process when the system refuses one. So all of
+/// them are started once, together, where a refusal can be told.
+void require_threads(int count) {
+  std::vector<std::thread> threads;
+  std::promise<void> done;
+  const std::shared_future<void> end = done.get_future().share();
+  int refused = 0;
+  try {
+    threads.reserve(static_cast<std::size_t>(count));
+    for (int i = 0; i < count; ++i) threads.emplace_back([end] { end.wait(); });
+  } catch (const std::system_error& error) {
+    refused = error.code().value();
+  }
+  const std::size_t started = threads.size();
+  done.set_value();
+  for (std::thread& thread : threads) thread.join();
+  if (refused == 0) return;
+  fail(ErrorCode::out_of_memory,
+       "the system starts {} of {} threads ({}): use fewer with --threads, or raise "
+       "the limit of processes (ulimit -u)",
+       started, count, std::generic_category().message(refused));
+}
+
 int resolve(int count) {
   if (count < 0 || count > kMaxThreads) {
     fail(ErrorCode::invalid_argument, "threads: expected 0 (all processors) to {}, got {}", kMaxThreads,
@@ -39,6 +67,7 @@ int resolve(int count) {
 }  // namespace
 
 Threads::Threads(int count) : count_(resolve(count)) {
+  if (count_ > 1) require_threads(count_ - 1);
   if (count_ > 1) arena_ = std::make_unique<Arena>(count_);
 }
 

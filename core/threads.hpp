@@ -11,7 +11,8 @@ namespace tandem {
 /// Thread-safety: parallel_for may be called from one thread at a time per object.
 class Threads {
  public:
-  /// count >= 1; 0 means one for each processor this process may run on.
+  /// count >= 1; 0 means one for each processor this process may run on. Throws Error(invalid_argument) for
+  /// other counts and Error(out_of_memory) when the system does not start as many.
   explicit Threads(int count);
   ~Threads();
   Threads(const Threads&) = delete;

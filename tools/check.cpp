@@ -6,6 +6,7 @@
 #include "core/arithmetic.hpp"
 #include "core/io/mapped_file.hpp"
 #include "tools/check_commands.hpp"
+#include "tools/file_options.hpp"
 
 namespace tandem::tools {
 namespace {
@@ -33,7 +34,7 @@ int run(const CheckOptions& options) {
   OracleReport report([&](const OracleLine& line) {
     if (first) print(header());
     first = false;
-    print(to_text(line));
+    print_report(to_text(line));
   });
   if (is_layer_oracle(options.folder)) {
     check_layer_oracle(options.folder, context, options.model.place, report);
@@ -47,7 +48,7 @@ int run(const CheckOptions& options) {
   if (!options.json_file.empty()) {
     nlohmann::json json = nlohmann::json::array();
     for (const OracleLine& line : report.lines()) json.push_back(to_json(line));
-    const std::string text = json.dump(1) + "\n";
+    const std::string text = json_text(json, 1) + "\n";
     write_file_atomically(options.json_file, std::as_bytes(std::span(text)));
   }
   return report.ok() ? kOk : kDifferent;
@@ -63,12 +64,17 @@ void add_check(CLI::App& program, Action& action) {
   check->footer("Example: tandem check oracle tests/data/oracle/tiny");
   CLI::App* command =
       check->add_subcommand("oracle", "Compare with an oracle folder: a layer's or a model's");
-  command->add_option("DIR", options->folder, "folder with oracle.json and oracle.safetensors")->required();
-  command
-      ->add_option("--model", options->model.model,
-                   "model directory or GGUF file for a model's oracle (default: the shipped tiny model)")
+  uses_file(command->add_option("DIR", options->folder, "folder with oracle.json and oracle.safetensors"),
+            FileUse::input)
+      ->required();
+  uses_file(command->add_option(
+                "--model", options->model.model,
+                "model directory or GGUF file for a model's oracle (default: the shipped tiny model)"),
+            FileUse::input)
       ->check(not_empty());
-  command->add_option("--json", options->json_file, "write all lines to this file")->check(not_empty());
+  uses_file(command->add_option("--json", options->json_file, "write all lines to this file"),
+            FileUse::output)
+      ->check(not_empty());
   options->model.add_gear(*command);
   options->model.add_backends(*command);
   command->footer(

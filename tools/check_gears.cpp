@@ -2,6 +2,7 @@
 
 #include "core/io/mapped_file.hpp"
 #include "tools/check_commands.hpp"
+#include "tools/file_options.hpp"
 #include "tools/gears/report.hpp"
 #include "tools/open_session.hpp"
 #include "tools/progress.hpp"
@@ -126,10 +127,9 @@ void write_report(const std::string& file, const std::string& text) {
 
 int run(const GearsOptions& options) {
   catch_interrupts();
-  require_different_files({{"--json", options.json_file}, {"--html", options.html_file}});
   const GearsReport report = GearsCheck(options).run();
-  print(to_text(report));
-  write_report(options.json_file, to_json(report).dump(1) + "\n");
+  print_report(to_text(report));
+  write_report(options.json_file, json_text(to_json(report), 1) + "\n");
   write_report(options.html_file, to_html(report));
   return report.faults().empty() ? kOk : kDifferent;
 }
@@ -149,8 +149,11 @@ void add_check_gears(CLI::App& check, Action& action) {
       ->check(not_empty())
       ->capture_default_str();
   command->add_flag("!--no-layers", options->each_layer, "leave out the runs with one layer in a gear");
-  command->add_option("--json", options->json_file, "write everything to this file")->check(not_empty());
-  command->add_option("--html", options->html_file, "write a page with charts to this file")
+  uses_file(command->add_option("--json", options->json_file, "write everything to this file"),
+            FileUse::output)
+      ->check(not_empty());
+  uses_file(command->add_option("--html", options->html_file, "write a page with charts to this file"),
+            FileUse::output)
       ->check(not_empty());
   options->model.add_backends(*command);
   command->footer(

@@ -6,11 +6,13 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <map>
 
+#include "core/io/mapped_file.hpp"
+#include "core/text/printable.hpp"
 #include "graph/model/model_files.hpp"
 #include "graph/model/synthetic.hpp"
 #include "tools/byte_size.hpp"
+#include "tools/file_options.hpp"
 #include "tools/progress.hpp"
 
 namespace tandem::tools {
@@ -21,9 +23,9 @@ void print_notices(const GgufModelFile& file) {
   for (const GgufModelFile::Use& use : file.uses()) {
     const bool changed = use.form == GgufForm::dequantised || use.form == GgufForm::requantised ||
                          use.form == GgufForm::rounded;
-    if (changed) fmt::print(stderr, "{}: {}\n", where, to_text(use));
+    if (changed) tell(fmt::format("{}: {}", where, to_text(use)));
   }
-  for (const std::string& notice : file.notices()) fmt::print(stderr, "{}: {}\n", where, notice);
+  for (const std::string& notice : file.notices()) tell(fmt::format("{}: {}", where, notice));
 }
 
 void print_lines(const std::vector<std::string>& lines) {
@@ -42,9 +44,10 @@ void print_conversions(const Model& model) {
   if (model.conversions().empty()) return;
   const bool quantised = error.squared_values > 0;
   const double lost = quantised ? std::sqrt(error.squared_error / error.squared_values) : 0;
-  fmt::print(stderr, "{} tensors converted, {} to {}{}\n", model.conversions().size(),
-             human_bytes(static_cast<std::uint64_t>(before)), human_bytes(static_cast<std::uint64_t>(after)),
-             quantised ? fmt::format("; relative rms error {:.4f}", lost) : "");
+  tell(fmt::format("{} tensors converted, {} to {}{}", model.conversions().size(),
+                   human_bytes(static_cast<std::uint64_t>(before)),
+                   human_bytes(static_cast<std::uint64_t>(after)),
+                   quantised ? fmt::format("; relative rms error {:.4f}", lost) : ""));
 }
 
 }  // namespace
@@ -80,20 +83,6 @@ CLI::Validator not_empty() {
     return text.empty() ? std::string("expected a path, got ''") : std::string();
   };
   return CLI::Validator(check, "");
-}
-
-void require_different_files(std::initializer_list<std::pair<std::string_view, std::string_view>> files) {
-  std::map<std::filesystem::path, std::string_view> seen;
-  for (const auto& [option, file] : files) {
-    if (file.empty()) continue;
-    std::error_code ignored;
-    const std::filesystem::path place =
-        std::filesystem::weakly_canonical(std::filesystem::absolute(file, ignored), ignored);
-    const auto [other, is_new] = seen.try_emplace(place, option);
-    if (is_new) continue;
-    fail(ErrorCode::invalid_argument, "{} and {} are the same file '{}': give two", other->second, option,
-         file);
-  }
 }
 
 std::vector<TokenId> parse_ids(std::string_view text, std::string_view where) {
@@ -139,6 +128,7 @@ void ModelOptions::add_source(CLI::App& command) {
               "MODEL", model,
               "Hugging Face directory or GGUF file of a Qwen3.5 text model (default: the shipped tiny model)")
           ->check(not_empty());
+  uses_file(directory, FileUse::input);
   add_synthetic(command)->excludes(directory);
 }
 
@@ -149,6 +139,10 @@ void ModelOptions::add_model(CLI::App& command) {
       .add_option("--requantize", requantize,
                   "q4: projections that a GGUF file has in other quantised types in q4 instead of in f32")
       ->check(CLI::IsMember({"q4"}));
+  command.add_flag_callback(
+      "--check-weights", [] { watch_mapped_files(MappedWatch::checksums); },
+      "checksums of all files of weights before and after, beside their sizes and time stamps: an error when "
+      "one was written to meanwhile");
 }
 
 CLI::Option* ModelOptions::add_synthetic(CLI::App& command) {
@@ -230,7 +224,7 @@ std::optional<GgufModelFile> ModelOptions::gguf() const {
 }
 
 std::string ModelOptions::name() const {
-  return synthetic ? "synthetic " + to_text(parse_synthetic_spec(*synthetic)) : path().string();
+  return synthetic ? "synthetic " + to_text(parse_synthetic_spec(*synthetic)) : printable(path().native());
 }
 
 ModelConfig ModelOptions::config() const {
@@ -320,12 +314,6 @@ std::filesystem::path default_model() {
 bool has_weights(const std::filesystem::path& directory) {
   return std::filesystem::exists(directory / "model.safetensors") ||
          std::filesystem::exists(directory / "model.safetensors.index.json");
-}
-
-void print(std::string_view text) {
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
-    fail(ErrorCode::io, "standard output: cannot write; is the disk full or the reader gone?");
-  }
 }
 
 }  // namespace tandem::tools

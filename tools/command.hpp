@@ -4,7 +4,6 @@
 #include <charconv>
 #include <filesystem>
 #include <functional>
-#include <initializer_list>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -19,6 +18,7 @@
 #include "graph/model/gguf_model.hpp"
 #include "graph/model/weight_sizes.hpp"
 #include "graph/session/session.hpp"
+#include "tools/messages.hpp"
 
 namespace tandem::tools {
 
@@ -59,10 +59,6 @@ CLI::Validator number(std::string expected, T least = std::numeric_limits<T>::lo
 
 /// Refuses "", which is what an unset variable of a script becomes.
 CLI::Validator not_empty();
-
-/// Throws Error(invalid_argument) when two options, by name, mean the same file to write. Empty ones mean
-/// none.
-void require_different_files(std::initializer_list<std::pair<std::string_view, std::string_view>> files);
 
 /// Token ids separated by commas or blanks. Throws Error(invalid_argument) that begins with `where`.
 std::vector<TokenId> parse_ids(std::string_view text, std::string_view where);
@@ -131,8 +127,5 @@ std::filesystem::path default_model();
 
 /// Whether a model's directory has the files that Checkpoint::open looks for.
 bool has_weights(const std::filesystem::path& directory);
-
-/// Writes to standard output and makes sure that it arrived. Throws Error(io).
-void print(std::string_view text);
 
 }  // namespace tandem::tools

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "tools/fallback/page.hpp"
+#include "tools/file_options.hpp"
 #include "tools/generation.hpp"
 #include "tools/observe/new_text.hpp"
 #include "tools/observe/observation.hpp"
@@ -128,17 +129,10 @@ void run_experiment(Session& session, Observation& observation, const FallbackOp
     report.policies.push_back(experiment.run(policy, report.undisturbed));
 }
 
-std::string json_text(const FallbackReport& report) {
-  return to_json(report).dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-}
+std::string report_json(const FallbackReport& report) { return json_text(to_json(report), 1) + "\n"; }
 
 int run(const FallbackOptions& options) {
   catch_interrupts();
-  require_different_files(
-      {{"--json", options.json_file == kStandardOutput ? "" : std::string_view(options.json_file)},
-       {"--html", options.html_file},
-       {"--ledger", options.observe.ledger_file},
-       {"--trace", options.observe.trace_file}});
   const std::shared_ptr<const Model> model = options.model.open();
   const bool needs_text = options.prompt.given() && options.prompt.is_text();
   const std::optional<Tokenizer> tokenizer = options.model.tokenizer(needs_text);
@@ -160,8 +154,8 @@ int run(const FallbackOptions& options) {
   report.output_text = decode(tokenizer, std::span(report.undisturbed.ids).subspan(prompt));
   observation.publish();
   publish(html.get(), to_html(report));
-  publish(json.get(), json_text(report));
-  print(options.json_file == kStandardOutput ? json_text(report) : to_text(report));
+  publish(json.get(), report_json(report));
+  print_report(options.json_file == kStandardOutput ? report_json(report) : to_text(report));
   return report.broken() ? kDifferent : kOk;
 }
 
@@ -182,9 +176,12 @@ void add_fallback(CLI::App& program, Action& action) {
       ->capture_default_str();
   add_policies(*command, options->policies);
   add_homes(*command, options->homes);
-  command->add_option("--json", options->json_file, "write the numbers to this file; -: print them instead")
+  uses_file(command->add_option("--json", options->json_file,
+                                "write the numbers to this file; -: print them instead"),
+            FileUse::output)
       ->check(not_empty());
-  command->add_option("--html", options->html_file, "write a page with charts to this file")
+  uses_file(command->add_option("--html", options->html_file, "write a page with charts to this file"),
+            FileUse::output)
       ->check(not_empty());
   options->observe.add(*command);
   options->model.add_context(*command);

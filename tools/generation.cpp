@@ -9,6 +9,7 @@
 #include "core/text/stop_strings.hpp"
 #include "core/text/stream_decoder.hpp"
 #include "tools/escapes.hpp"
+#include "tools/file_options.hpp"
 #include "tools/observe/observed_session.hpp"
 #include "tools/progress.hpp"
 
@@ -85,7 +86,7 @@ nlohmann::json to_json(const Continuation& what, const Session& session, const G
                           {"parameters", session.model().parameters()}};
   nlohmann::json events = nlohmann::json::array();
   for (const ResidencyEvent& event : session.events()) events.push_back(tools::to_json(event));
-  if (!what.model.synthetic) model["directory"] = what.model.path().string();
+  if (!what.model.synthetic) model["directory"] = what.model.name();
   nlohmann::json json = {{"arithmetic_version", kArithmeticVersion},
                          {"prompt_ids", what.prompt},
                          {"output_ids", result.ids},
@@ -107,15 +108,16 @@ nlohmann::json to_json(const Continuation& what, const Session& session, const G
   return json;
 }
 
-void print_summary(const Session& session, const std::vector<TokenId>& prompt, const Generated& result) {
+void print_summary(const Session& session, bool unsafe, const std::vector<TokenId>& prompt,
+                   const Generated& result) {
   const auto tokens = static_cast<std::int64_t>(prompt.size());
-  for (const ResidencyEvent& event : session.events()) fmt::print(stderr, "{}\n", tools::to_text(event));
-  fmt::print(
-      stderr,
-      "{} + {} tokens ({}); prefill {:.1f} tokens/s, decode {:.1f} tokens/s; placement {}; state {} bytes\n",
+  for (const ResidencyEvent& event : session.events()) tell(tools::to_text(event));
+  tell(fmt::format(
+      "{} + {} tokens ({}); prefill {:.1f} tokens/s, decode {:.1f} tokens/s; placement {}; state {} bytes{}",
       tokens, result.ids.size(), name(result.reason), rate(tokens, result.prefill_seconds),
       rate(result.decode_steps, result.decode_seconds), session.planned().placement,
-      used_state_bytes(session));
+      used_state_bytes(session),
+      unsafe ? "; UNSAFE: it went on without a state once, and the text is wrong" : ""));
 }
 
 }  // namespace
@@ -123,7 +125,7 @@ void print_summary(const Session& session, const std::vector<TokenId>& prompt, c
 void PromptOptions::add(CLI::App& command, bool required) {
   CLI::Option_group* group = command.add_option_group("prompt", "one of");
   prompt_option = group->add_option("-p,--prompt", prompt, "the prompt");
-  file_option = group->add_option("--prompt-file", file, "a file with the prompt");
+  file_option = uses_file(group->add_option("--prompt-file", file, "a file with the prompt"), FileUse::input);
   ids_option = group->add_option("--ids", ids, "the prompt as token ids: 1,2,3");
   command.add_flag("-e,--escape", escape,
                    "\\n, \\t, \\\\, \\\", \\xHH and \\uXXXX in the prompt mean what they stand for");
@@ -172,12 +174,14 @@ int print_continuation(Session& session, SequenceId sequence, const Continuation
   generate_options.before_step = what.before_step;
   const Generated result = generate(session, sequence, what.prompt, generate_options);
   printer.finish();
+  const bool unsafe = session.state().unsafe(sequence);
   if (options.json) {
-    const auto replace = nlohmann::json::error_handler_t::replace;
-    print(to_json(what, session, result, printer).dump(2, ' ', false, replace) + "\n");
+    nlohmann::json json = to_json(what, session, result, printer);
+    json["unsafe"] = unsafe;
+    print(json_text(json, 2) + "\n");
   } else {
     print("\n");
-    print_summary(session, what.prompt, result);
+    print_summary(session, unsafe, what.prompt, result);
   }
   return result.reason == StopReason::interrupted ? exit_code(ErrorCode::interrupted) : kOk;
 }

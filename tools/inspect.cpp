@@ -174,12 +174,12 @@ int run(const InspectOptions& options) {
   if (options.json) {
     nlohmann::json json = to_json(facts);
     if (options.kernels) json["kernels"] = kernels_json(context);
-    print(json.dump(2) + "\n");
+    print(json_text(json, 2) + "\n");
     return kOk;
   }
   std::string text = to_text(facts);
   if (options.kernels) text += kernels_text(context);
-  print(text);
+  print_report(text);
   return kOk;
 }
 

@@ -1,11 +1,12 @@
-#include <algorithm>
-#include <cstdio>
 #include <exception>
 #include <iostream>
 #include <sstream>
 
 #include "core/arithmetic.hpp"
+#include "core/io/mapped_file.hpp"
 #include "tools/command.hpp"
+#include "tools/file_options.hpp"
+#include "tools/process.hpp"
 
 namespace {
 
@@ -25,11 +26,8 @@ constexpr const char* kExamples = R"(Examples:
 Exit codes: 0 done, 1 a check found a difference, 2 bad arguments, 3 not found, 4 unsupported, 5 mismatch, 6 corrupt file,
 7 out of memory, 8 not resident, 9 device lost, 10 input/output, 70 internal error, 130 interrupted.)";
 
-/// One line, whatever control characters a path or a file brought into it.
-int report(std::string_view kind, std::string message) {
-  std::replace_if(
-      message.begin(), message.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
-  std::fprintf(stderr, "tandem: %.*s: %s\n", static_cast<int>(kind.size()), kind.data(), message.c_str());
+int report(std::string_view kind, std::string_view message) {
+  tandem::tools::tell(fmt::format("tandem: {}: {}", kind, message));
   return tandem::tools::kInternal;
 }
 
@@ -69,15 +67,19 @@ int run_program(int argc, char** argv) {
                                                         "quantize, state, fallback or bench, found '{}'",
                                                         extra.front())
                                           : error.what());
-    std::fputs("Run with --help for more.\n", stderr);
+    tools::tell("Run with --help for more.");
     return tools::exit_code(tandem::ErrorCode::invalid_argument);
   }
-  return action();
+  tools::require_separate_files(program);
+  const int code = action();
+  if (code == tools::kOk || code == tools::kDifferent) tandem::require_mapped_files_unchanged();
+  return code;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  tandem::tools::prepare_process();
   try {
     return run_program(argc, argv);
   } catch (const tandem::Error& error) {

@@ -31,7 +31,7 @@ SessionOptions with_placement(const ModelOptions& options, const Context& contex
 }
 
 void print_note(const SessionPlan& planned) {
-  if (!planned.note.empty()) fmt::print(stderr, "{}\n", planned.note);
+  if (!planned.note.empty()) tell(planned.note);
 }
 
 std::unique_ptr<Session> open_session(const ModelOptions& options, const Context& context,

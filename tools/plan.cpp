@@ -96,10 +96,10 @@ int run(const PlanOptions& options) {
   session.limits.outputs = 1;  // as `run` has it
   session = with_placement(options.model, context, config.num_hidden_layers, session);
   if (!has_files(options.model))
-    fmt::print(stderr, "{}: no weights there; counted as if in bf16\n", options.model.path().string());
+    tell(fmt::format("{}: no weights there; counted as if in bf16", options.model.path().string()));
   const SessionPlan planned = plan_session(context, config, graph, options.model.sizes(graph), session);
   print_note(planned);
-  print(options.json ? to_json(planned).dump(2) + "\n" : to_text(planned));
+  print_report(options.json ? json_text(to_json(planned), 2) + "\n" : to_text(planned));
   require_fit(planned);
   return kOk;
 }

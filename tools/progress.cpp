@@ -5,6 +5,8 @@
 #include <csignal>
 #include <cstdio>
 
+#include "core/io/own_files.hpp"
+
 namespace tandem::tools {
 namespace {
 
@@ -14,8 +16,13 @@ constexpr std::chrono::milliseconds kPause{100};
 volatile std::sig_atomic_t interrupts = 0;
 
 void on_interrupt(int signal) {
-  interrupts = 1;
-  std::signal(signal, SIG_DFL);  // a second one ends the program at once
+  if (interrupts == 0) {
+    interrupts = 1;
+    return;
+  }
+  remove_own_files();  // a second one ends the program at once
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
 }
 
 }  // namespace
@@ -42,8 +49,10 @@ void Progress::show(std::uint64_t done, std::uint64_t total) {
 bool interrupted() { return interrupts != 0; }
 
 void catch_interrupts() {
-  std::signal(SIGINT, on_interrupt);
-  std::signal(SIGTERM, on_interrupt);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    // Who starts the program with a signal ignored (nohup, a shell's background job) wants that.
+    if (std::signal(signal, on_interrupt) == SIG_IGN) std::signal(signal, SIG_IGN);
+  }
 }
 
 }  // namespace tandem::tools

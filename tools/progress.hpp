@@ -24,9 +24,11 @@ class Progress {
   std::chrono::steady_clock::time_point start_, last_;
 };
 
-/// Whether Ctrl-C (or SIGTERM) came. The first one asks the work to end cleanly, the second ends the program.
+/// Whether Ctrl-C (or SIGTERM, or SIGHUP) came. The first one asks the work to end cleanly, the second ends
+/// the program.
 bool interrupted();
-/// For commands that look at interrupted(); the others end at once, as the system does it.
+/// For commands that look at interrupted(); the others end at once, as the system does it. A signal that is
+/// ignored stays ignored.
 void catch_interrupts();
 
 }  // namespace tandem::tools

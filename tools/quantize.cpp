@@ -3,6 +3,7 @@
 #include "core/arithmetic.hpp"
 #include "graph/model/packed_files.hpp"
 #include "tools/command.hpp"
+#include "tools/file_options.hpp"
 #include "tools/gear_table.hpp"
 #include "tools/progress.hpp"
 
@@ -77,7 +78,7 @@ int run(QuantizeOptions options) {
     };
     written.groups = write_packed_model(source, written.gears, written.directory, threads, pack);
   }
-  print(options.json ? to_json(written).dump(2) + "\n" : to_text(written));
+  print_report(options.json ? json_text(to_json(written), 2) + "\n" : to_text(written));
   return kOk;
 }
 
@@ -87,11 +88,12 @@ void add_quantize(CLI::App& program, Action& action) {
   const auto options = std::make_shared<QuantizeOptions>();
   CLI::App* command =
       program.add_subcommand("quantize", "Write a model with projections in 4 bits, or in other gears");
-  command
-      ->add_option(
+  uses_file(
+      command->add_option(
           "MODEL OUT", options->directories,
           "the model (default: the shipped tiny model) and the directory to make, which may exist if it "
-          "is empty")
+          "is empty"),
+      FileUse::input_then_output)
       ->check(not_empty())
       ->expected(1, 2)
       ->required();

@@ -3,6 +3,7 @@
 #include "core/arithmetic.hpp"
 #include "core/io/mapped_file.hpp"
 #include "graph/session/generate.hpp"
+#include "tools/file_options.hpp"
 #include "tools/observe/observation.hpp"
 #include "tools/open_session.hpp"
 #include "tools/progress.hpp"
@@ -50,7 +51,7 @@ int run(const ScoreOptions& options) {
                                  {"mean_nll", result.mean()},
                                  {"perplexity", result.perplexity()},
                                  {"nll", result.nll}};
-    const std::string text = json.dump() + "\n";
+    const std::string text = json_text(json) + "\n";
     write_file_atomically(options.json_file, std::as_bytes(std::span(text)));
   }
   print(fmt::format("tokens {}  mean_nll {:.9f}  perplexity {:.6f}\n", ids.size(), result.mean(),
@@ -73,8 +74,9 @@ void add_score(CLI::App& program, Action& action) {
                    "tokens that go through the model together; no effect on the result")
       ->check(number<std::int64_t>("a whole number of 1 to 65536", 1, 65536))
       ->capture_default_str();
-  command
-      ->add_option("--json", options->json_file, "write tokens, mean_nll, perplexity and nll[] to this file")
+  uses_file(command->add_option("--json", options->json_file,
+                                "write tokens, mean_nll, perplexity and nll[] to this file"),
+            FileUse::output)
       ->check(not_empty());
   options->model.add_context(*command);
   options->model.add_backends(*command);

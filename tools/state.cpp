@@ -1,8 +1,10 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "core/io/new_file.hpp"
 #include "graph/session/session_snapshot.hpp"
 #include "state/snapshot_diff.hpp"
+#include "tools/file_options.hpp"
 #include "tools/generation.hpp"
 #include "tools/open_session.hpp"
 #include "tools/progress.hpp"
@@ -45,12 +47,18 @@ int save(StateOptions& options) {
          session->context_tokens());
   }
   const SequenceId sequence = session->open();
-  session->feed(sequence, std::span(prompt).first(prompt.size() - 1), Outputs::none, interrupted);
+  // The logits show whether weights or state are damaged; nobody wants them otherwise.
+  const std::span<const TokenId> fed = std::span(prompt).first(prompt.size() - 1);
+  if (!fed.empty()) require_numbers(session->feed(sequence, fed, Outputs::last, interrupted));
   save_sequence(options.file, *session, sequence, prompt, sampling, [&] {
     if (options.model.faults) options.model.faults->before_rename();
   });
-  if (options.sampling.from_model()) fmt::print(stderr, "{}\n", options.sampling.notice());
-  print(verified_line(Snapshot::open(options.file)));
+  if (options.sampling.from_model()) tell(options.sampling.notice());
+  if (NewFile::is_stream(options.file)) {
+    print_report(fmt::format("'{}': written, and not to be read back\n", options.file));
+  } else {
+    print_report(verified_line(Snapshot::open(options.file)));
+  }
   return kOk;
 }
 
@@ -86,18 +94,18 @@ int load(StateOptions& options) {
 
 int info(StateOptions& options) {
   const Snapshot snapshot = Snapshot::open(options.file);
-  print(options.json ? info_json(snapshot).dump(2) + "\n" : info_text(snapshot));
+  print_report(options.json ? json_text(info_json(snapshot), 2) + "\n" : info_text(snapshot));
   return kOk;
 }
 
 int verify(StateOptions& options) {
-  print(verified_line(Snapshot::open(options.file)));
+  print_report(verified_line(Snapshot::open(options.file)));
   return kOk;
 }
 
 int diff(StateOptions& options) {
   const SnapshotDifference difference = compare(Snapshot::open(options.file), Snapshot::open(options.other));
-  print(options.json ? diff_json(difference).dump(2) + "\n" : diff_text(difference));
+  print_report(options.json ? json_text(diff_json(difference), 2) + "\n" : diff_text(difference));
   return difference.any() ? kDifferent : kOk;
 }
 
@@ -105,9 +113,9 @@ using Run = int (*)(StateOptions&);
 
 /// A subcommand of a file; `run` is what it does.
 CLI::App* add_command(CLI::App& state, Action& action, const std::shared_ptr<StateOptions>& options, Run run,
-                      const char* name, const char* file, const char* description) {
+                      const char* name, const char* file, const char* description, FileUse use) {
   CLI::App* command = state.add_subcommand(name, description);
-  command->add_option(file, options->file, "a snapshot file")->required()->check(not_empty());
+  uses_file(command->add_option(file, options->file, "a snapshot file"), use)->required()->check(not_empty());
   command->callback([options, run, &action] { action = [options, run] { return run(*options); }; });
   return command;
 }
@@ -125,11 +133,13 @@ void add_state(CLI::App& program, Action& action) {
   CLI::App* state = program.add_subcommand("state", "Sequences in files: save, load, info, verify, diff");
   state->require_subcommand(1);
   state->footer("Example: tandem state save a.tds -p \"Emma was\" && tandem state load a.tds -n 40");
-  const auto add = [&](Run run, const char* name, const char* file, const char* description) {
+  const auto add = [&](Run run, const char* name, const char* file, const char* description,
+                       FileUse use = FileUse::input) {
     const auto options = std::make_shared<StateOptions>();
-    return std::pair(add_command(*state, action, options, run, name, file, description), options);
+    return std::pair(add_command(*state, action, options, run, name, file, description, use), options);
   };
-  const auto [to_file, saved] = add(save, "save", "FILE", "Take in a prompt and save the sequence to a file");
+  const auto [to_file, saved] =
+      add(save, "save", "FILE", "Take in a prompt and save the sequence to a file", FileUse::output);
   add_session(*to_file, saved->model);
   saved->model.add_faults(*to_file);
   saved->prompt.add(*to_file);
@@ -147,7 +157,9 @@ void add_state(CLI::App& program, Action& action) {
   const auto verifying = add(verify, "verify", "FILE", "Check every checksum of a file");
   verifying.first->footer("Exit code 6 when the file was changed.");
   const auto [compared, both] = add(diff, "diff", "A", "Compare two files element by element");
-  compared->add_option("B", both->other, "another one")->required()->check(not_empty());
+  uses_file(compared->add_option("B", both->other, "another one"), FileUse::input)
+      ->required()
+      ->check(not_empty());
   compared->add_flag("--json", both->json, "print one JSON object");
   compared->footer("Exit code 1 when they differ, 5 when they cannot be compared.");
 }

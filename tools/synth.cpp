@@ -1,5 +1,6 @@
 #include "graph/model/synthetic_files.hpp"
 #include "tools/command.hpp"
+#include "tools/file_options.hpp"
 #include "tools/progress.hpp"
 
 namespace tandem::tools {
@@ -24,8 +25,8 @@ int run(const SynthOptions& options) {
     progress.show(static_cast<std::uint64_t>(done), static_cast<std::uint64_t>(total));
   };
   const std::int64_t bytes = write_synthetic_model(spec, options.directory, threads, files);
-  print(fmt::format("synthetic {} in {}: {} bytes of weights ({})\n", to_text(spec), options.directory, bytes,
-                    human_bytes(static_cast<std::uint64_t>(bytes))));
+  print_report(fmt::format("synthetic {} in {}: {} bytes of weights ({})\n", to_text(spec), options.directory,
+                           bytes, human_bytes(static_cast<std::uint64_t>(bytes))));
   return kOk;
 }
 
@@ -36,7 +37,9 @@ void add_synth(CLI::App& program, Action& action) {
   CLI::App* command =
       program.add_subcommand("synth", "Write a model of random weights at a published model's sizes");
   command->add_option("GEOMETRY", options->spec.geometry, "0.8B, 2B, 4B, 9B or 27B")->required();
-  command->add_option("DIR", options->directory, "the directory to make; it may exist if it is empty")
+  uses_file(
+      command->add_option("DIR", options->directory, "the directory to make; it may exist if it is empty"),
+      FileUse::output_directory)
       ->check(not_empty())
       ->required();
   command

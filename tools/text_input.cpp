@@ -2,6 +2,7 @@
 
 #include "core/io/mapped_file.hpp"
 #include "core/text/tokenizer.hpp"
+#include "tools/file_options.hpp"
 
 namespace tandem::tools {
 namespace {
@@ -12,8 +13,8 @@ constexpr std::int64_t kMaxTextBytes = std::int64_t{1} << 30;
 
 void TextInput::add(CLI::App& command) {
   CLI::Option_group* input = command.add_option_group("input", "one of");
-  input->add_option("--text", text_file, "a file with text");
-  input->add_option("--ids", ids_file, "a file with token ids");
+  uses_file(input->add_option("--text", text_file, "a file with text"), FileUse::input);
+  uses_file(input->add_option("--ids", ids_file, "a file with token ids"), FileUse::input);
   input->require_option(1);
 }
 

@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "core/error.hpp"
+#include "core/io/mapped_file.hpp"
 #include "core/shape.hpp"
 
 namespace tandem {
@@ -53,9 +54,27 @@ NewDirectory::NewDirectory(const fs::path& target) : target_(resolve(target)) {
   require_vacant(target_);
   hidden_ = target_.parent_path() / fmt::format(".{}.tandem-unfinished", target_.filename().string());
   lock();
+  remove_leftovers();
+  const Descriptor made(::open(marker().c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
+  if (!made.is_open()) refuse("make", marker(), errno);
+  remembered_ = OwnFile(hidden_);
+}
+
+fs::path NewDirectory::marker() const { return hidden_ / ".tandem-unfinished"; }
+
+/// A directory without the marker is somebody else's, unless it is empty: then its maker died before it was
+/// marked.
+void NewDirectory::remove_leftovers() const {
   std::error_code error;
+  const bool is_empty = fs::is_empty(hidden_, error);
+  if (!is_empty && !fs::is_regular_file(fs::symlink_status(marker(), error))) {
+    fail(ErrorCode::io, "'{}' is in the way, and nothing that an earlier run left: move it",
+         hidden_.string());
+  }
+  // The marker goes last, so that whoever dies here leaves a marked directory.
   for (fs::directory_iterator leftover(hidden_, error), end; !error && leftover != end;
        leftover.increment(error)) {
+    if (leftover->path() == marker()) continue;
     fs::remove_all(leftover->path(), error);
     if (error) break;
   }
@@ -101,10 +120,13 @@ void NewDirectory::require_room(std::int64_t bytes) const {
 }
 
 void NewDirectory::publish() {
+  require_mapped_files_unchanged();
+  if (::unlink(marker().c_str()) != 0) refuse("complete", hidden_, errno);
   sync_directory(hidden_);
   // Replaces an empty directory, and refuses one that was filled meanwhile.
   if (::rename(hidden_.c_str(), target_.c_str()) != 0) refuse("make", target_, errno);
   published_ = true;
+  remembered_ = {};
   sync_directory(target_.parent_path());
 }
 

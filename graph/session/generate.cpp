@@ -139,8 +139,9 @@ Score score(Session& session, std::span<const TokenId> ids, const std::function<
     const std::size_t count = std::min(chunk, given.size() - begin);
     const std::vector<float> logits = session.feed(sequence.id(), given.subspan(begin, count), Outputs::all);
     for (std::size_t i = 0; i < count; ++i) {
-      result.nll.push_back(
-          negative_log_likelihood(std::span(logits).subspan(i * vocab, vocab), ids[begin + i + 1]));
+      const std::span<const float> row = std::span(logits).subspan(i * vocab, vocab);
+      require_numbers(row);
+      result.nll.push_back(negative_log_likelihood(row, ids[begin + i + 1]));
     }
     if (progress) progress(static_cast<std::int64_t>(begin + count));
   }

@@ -30,7 +30,7 @@ void require(bool ok, std::string_view option, std::string_view expected, auto f
 }
 
 /// The highest logit. Throws for a NaN.
-float require_numbers(std::span<const float> logits) {
+float highest_number(std::span<const float> logits) {
   const float top = kernels().highest(logits.data(), logits.size());
   if (std::isnan(top)) {
     const auto nan = std::find_if(logits.begin(), logits.end(), [](float x) { return std::isnan(x); });
@@ -105,6 +105,10 @@ double share(std::uint64_t weight, std::uint64_t total) {
 
 }  // namespace
 
+void require_numbers(std::span<const float> logits) {
+  if (!logits.empty()) static_cast<void>(highest_number(logits));
+}
+
 void validate(const SamplingOptions& options) {
   constexpr double kMost = 1e6;  // products with logits stay numbers
   require(options.temperature >= 0 && std::isfinite(options.temperature), "temperature", "a number >= 0",
@@ -138,7 +142,7 @@ double log_sum_exp(std::span<const float> logits) {
 
 TokenId choose_greedily(std::span<const float> logits) {
   const FloatEnvironment environment;
-  const float top = require_numbers(logits);
+  const float top = highest_number(logits);
   return static_cast<TokenId>(std::find(logits.begin(), logits.end(), top) - logits.begin());
 }
 
@@ -151,7 +155,7 @@ Choice Sampler::choose(std::span<const float> logits, const SamplingOptions& opt
   logits = penalised(logits, options, history);
   const auto temperature = static_cast<float>(options.temperature);
   if (temperature == 0) return {.id = choose_greedily(logits), .probability = 1};
-  const float top = require_numbers(logits);
+  const float top = highest_number(logits);
   std::size_t size = logits.size();
   grow(distances_, size);
   grow(nearest_, sampler_blocks(size));

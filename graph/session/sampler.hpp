@@ -48,12 +48,13 @@ void validate(const SamplingOptions& options);
 
 /// How many of the last of `tokens` tokens the penalties look at; 0 when no penalty is set.
 std::int64_t penalty_window(const SamplingOptions& options, std::int64_t tokens);
+/// Throws Error(corrupt) when a logit is NaN: weights or state are damaged.
+void require_numbers(std::span<const float> logits);
 
 /// log sum exp of logits, in double: a logit less this is the log of its probability. REQUIRES: at least one.
 double log_sum_exp(std::span<const float> logits);
 
-/// The highest logit, the lowest index among equals. Throws Error(corrupt) when a logit is NaN: weights or
-/// state are damaged.
+/// The highest logit, the lowest index among equals. Throws as require_numbers.
 TokenId choose_greedily(std::span<const float> logits);
 
 /// Chooses tokens by the definition above, in time proportional to the vocabulary: nothing is sorted but a

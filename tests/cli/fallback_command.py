@@ -264,7 +264,7 @@ def escaped(program):
                              "--miss", "1@2")
     require(prompt not in text, "a prompt as it is")
     require_equal(texts(tree, "b")[0], prompt, "the prompt")
-    require(any(path.name.replace("\x01", "\ufffd") in dd for dd in texts(tree, "dd")), "the model's name")
+    require(any(path.name.replace("\x01", "\\x01") in dd for dd in texts(tree, "dd")), "the model's name")
 
 
 @suite.test("two outputs to one file are refused")

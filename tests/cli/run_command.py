@@ -13,7 +13,7 @@ PROMPT = "Emma was"
 COUNT = 24
 # Types of the JSON object's values, by key.
 SHAPE = {"prompt_ids": [int], "output_ids": [int], "text": str, "stop_reason": str, "placement": str, "state_bytes": int,
-         "residency_events": [],
+         "residency_events": [], "unsafe": bool,
          "timings": {"prefill_tokens": int, "prefill_seconds": float, "prefill_tokens_per_second": float, "decode_tokens": int,
                      "decode_seconds": float, "decode_tokens_per_second": float},
          "model": {"name": str, "directory": str, "fingerprint": str, "parameters": int}}

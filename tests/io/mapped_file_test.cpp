@@ -60,6 +60,29 @@ TEST(ReadTextFile, ReadsUpToTheLimitAndNoMore) {
   expect_error([&] { read_text_file(dir.path() / "b", 4); }, ErrorCode::not_found, {"no such file"});
 }
 
+TEST(MappedFile, NoticesWhatIsWrittenToTheFile) {
+  const TempDir dir;
+  const fs::path path = dir.write("a", "content");
+  const auto file = MappedFile::open(path);
+  EXPECT_NO_THROW(file->require_unchanged());
+  const auto time = fs::last_write_time(path);
+  { std::fstream(path, std::ios::in | std::ios::out) << "C"; }
+  fs::last_write_time(path, time);  // that of the change remains
+  expect_error([&] { file->require_unchanged(); }, ErrorCode::corrupt, {"written to", "/a"});
+}
+
+TEST(MappedFile, OtherNamesAndModesAreNoChange) {
+  const TempDir dir;
+  const fs::path path = dir.write("a", "content");
+  const auto file = MappedFile::open(path);
+  fs::create_hard_link(path, dir.path() / "b");
+  EXPECT_NO_THROW(file->require_unchanged());
+  fs::permissions(path, fs::perms::owner_read);
+  EXPECT_NO_THROW(file->require_unchanged());
+  write_file_atomically(path, as_bytes("another file"));
+  EXPECT_NO_THROW(file->require_unchanged());
+}
+
 TEST(WriteFileAtomically, CreatesAndReplaces) {
   const TempDir dir;
   const fs::path path = dir.path() / "out";
@@ -89,10 +112,9 @@ TEST(WriteFileAtomically, LeavesAMappingOfTheOldContentAlone) {
 
 TEST(WriteFileAtomically, LeavesNothingBehindWhenItFails) {
   const TempDir dir;
-  // A directory cannot be replaced by a file: the failure comes at the last moment, after all was written.
   fs::create_directory(dir.path() / "taken");
   expect_error([&] { write_file_atomically(dir.path() / "taken", as_bytes("x")); }, ErrorCode::io,
-               {"cannot replace", "taken"});
+               {"cannot write", "taken", "directory"});
   EXPECT_EQ(entries(dir.path()), 1u);
   EXPECT_TRUE(fs::is_directory(dir.path() / "taken"));
 

@@ -63,13 +63,25 @@ TEST(NewDirectory, RemovesWhatAKilledProcessLeft) {
     hidden = made.path();
   }
   fs::create_directories(hidden / "inner");
+  write(hidden / ".tandem-unfinished");
   write(hidden / "inner" / "file");
   write(hidden / "half");
   NewDirectory made(target);
   EXPECT_EQ(made.path(), hidden);
-  EXPECT_TRUE(fs::is_empty(made.path()));
+  EXPECT_EQ(names_in(made.path()), std::vector<std::string>{".tandem-unfinished"});
   made.publish();
+  EXPECT_TRUE(fs::is_empty(target));
   EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"model"});
+}
+
+TEST(NewDirectory, LeavesWhatSomebodyElseHasThere) {
+  const TempDir folder;
+  const fs::path mine = folder.path() / ".model.tandem-unfinished";
+  fs::create_directory(mine);
+  write(mine / "notes");
+  expect_error([&] { const NewDirectory made(folder.path() / "model"); }, ErrorCode::io,
+               {"in the way", ".model.tandem-unfinished"});
+  EXPECT_EQ(names_in(mine), std::vector<std::string>{"notes"});
 }
 
 TEST(NewDirectory, IsMadeByOneAtATime) {

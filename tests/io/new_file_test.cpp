@@ -1,5 +1,8 @@
 #include "core/io/new_file.hpp"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "core/io/mapped_file.hpp"
 #include "tests/io/io_test_support.hpp"
 
@@ -49,9 +52,16 @@ TEST(NewFile, TwoOfOneTargetDoNotMix) {
 
 TEST(NewFile, RemovesWhatDeadProcessesLeftAndNothingElse) {
   const test::TempDir dir;
-  dir.write(".tandem-1-0.tmp", "of a dead process");
-  dir.write(".tandem-other", "somebody's");
-  dir.write("tandem-1-0.tmp", "somebody's");
+  const pid_t child = ::fork();
+  if (child == 0) {
+    NewFile dies(dir.path() / "one");
+    dies.write(bytes_of("half"));
+    ::_exit(0);
+  }
+  ::waitpid(child, nullptr, 0);
+  ASSERT_EQ(count_files(dir.path()), 1u);
+  dir.write(".tandem-user-notes.tmp", "somebody's");
+  dir.write(".tandem-1-0.tmp", "somebody's");
   NewFile first(dir.path() / "one");
   first.write(bytes_of("first"));
   EXPECT_EQ(count_files(dir.path()), 3u);
@@ -85,8 +95,10 @@ TEST(NewFile, RefusalsAreNamed) {
   const test::TempDir dir;
   test::expect_error([&] { NewFile(dir.path() / "none" / "target"); }, ErrorCode::io, {"none/target"});
   std::filesystem::create_directory(dir.path() / "folder");
-  NewFile file(dir.path() / "folder");
-  test::expect_error([&] { file.publish(); }, ErrorCode::io, {"replace", "folder"});
+  test::expect_error([&] { NewFile(dir.path() / "folder"); }, ErrorCode::io, {"folder", "is a directory"});
+  NewFile file(dir.path() / "late");
+  std::filesystem::create_directory(dir.path() / "late");
+  test::expect_error([&] { file.publish(); }, ErrorCode::io, {"replace", "late"});
 }
 
 }  // namespace

@@ -183,7 +183,7 @@ std::string to_text(const MigrateResult& r) {
 int run(const MigrateOptions& options) {
   catch_interrupts();
   const MigrateResult result = measure(options);
-  print(options.json ? to_json(result).dump(2) + "\n" : to_text(result));
+  print(options.json ? json_text(to_json(result), 2) + "\n" : to_text(result));
   return result.different == 0 ? kOk : kDifferent;
 }
 

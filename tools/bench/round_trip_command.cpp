@@ -132,7 +132,7 @@ std::string to_text(const RoundTripResult& r) {
 int run(const RoundTripOptions& options) {
   catch_interrupts();
   const RoundTripResult result = measure(options);
-  print(options.json ? to_json(result).dump(2) + "\n" : to_text(result));
+  print(options.json ? json_text(to_json(result), 2) + "\n" : to_text(result));
   return result.same() ? kOk : kDifferent;
 }
 

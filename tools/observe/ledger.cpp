@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/arithmetic.hpp"
+#include "tools/messages.hpp"
 
 namespace tandem::tools {
 namespace {
@@ -62,10 +63,7 @@ std::size_t end_of_layer(const ObservedRun& run, std::size_t first) {
 
 }  // namespace
 
-void Ledger::write(const json& line) {
-  // Names of models are paths, which need not be UTF-8.
-  text_.write(line.dump(-1, ' ', false, json::error_handler_t::replace) + "\n");
-}
+void Ledger::write(const json& line) { text_.write(json_text(line) + "\n"); }
 
 void Ledger::begin(const ObservedSession& session, bool checksums) {
   session_ = session;

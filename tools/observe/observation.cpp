@@ -1,6 +1,7 @@
 #include "tools/observe/observation.hpp"
 
 #include "tools/command.hpp"
+#include "tools/file_options.hpp"
 
 namespace tandem::tools {
 void ObserveOptions::add(CLI::App& command) {
@@ -9,18 +10,18 @@ void ObserveOptions::add(CLI::App& command) {
           .add_option("--ledger", ledger_file,
                       "write what every layer of every step did to this file, one JSON object a line")
           ->check(not_empty());
+  uses_file(ledger, FileUse::output);
   command
       .add_flag("--ledger-checksums", checksums,
                 "with the XXH3-128 of every state written (each is downloaded)")
       ->needs(ledger);
-  command
-      .add_option("--trace", trace_file,
-                  "write a timeline of layers, transfers and waits to this file, for Perfetto")
+  uses_file(command.add_option("--trace", trace_file,
+                               "write a timeline of layers, transfers and waits to this file, for Perfetto"),
+            FileUse::output)
       ->check(not_empty());
 }
 
 Observation::Observation(const ObserveOptions& options) : checksums_(options.checksums) {
-  require_different_files({{"--ledger", options.ledger_file}, {"--trace", options.trace_file}});
   if (!options.ledger_file.empty()) ledger_.emplace(options.ledger_file);
   if (!options.trace_file.empty()) trace_.emplace(options.trace_file);
 }

@@ -23,7 +23,7 @@ struct ObserveOptions {
 /// run that fails or is interrupted leaves what was there. Not thread-safe.
 class Observation final : public StepObserver {
  public:
-  /// Throws Error(io) when a file cannot be written there, Error(invalid_argument) when both are the same.
+  /// Throws Error(io) when a file cannot be written there.
   explicit Observation(const ObserveOptions& options);
 
   /// Watches the session from now on, if anything was asked for. REQUIRES: this outlives it.

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/arithmetic.hpp"
+#include "tools/messages.hpp"
 
 namespace tandem::tools {
 namespace {
@@ -31,7 +32,7 @@ std::string part_name(int layer, Part part) {
 void Trace::write(const json& event) {
   text_.write(first_ ? "\n" : ",\n");
   first_ = false;
-  text_.write(event.dump(-1, ' ', false, json::error_handler_t::replace));
+  text_.write(json_text(event));
 }
 
 void Trace::write_names(int process, std::string_view name, std::initializer_list<std::string_view> threads) {
@@ -71,8 +72,8 @@ void Trace::begin(const ObservedSession& session) {
                       {"model", session.model},
                       {"fingerprint", session.fingerprint},
                       {"placement", session.placement}};
-  text_.write(fmt::format("{{\"displayTimeUnit\": \"ms\", \"otherData\": {},\n\"traceEvents\": [",
-                          other.dump(-1, ' ', false, json::error_handler_t::replace)));
+  text_.write(
+      fmt::format("{{\"displayTimeUnit\": \"ms\", \"otherData\": {},\n\"traceEvents\": [", json_text(other)));
   write_names(kHost, "host", {"steps", "residency"});
   for (std::size_t b = 0; b < session.backends.size(); ++b) {
     write_names(process_of(static_cast<int>(b)),
