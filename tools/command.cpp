@@ -29,7 +29,7 @@ void print_notices(const GgufModelFile& file) {
 }
 
 void print_lines(const std::vector<std::string>& lines) {
-  for (const std::string& line : lines) fmt::print(stderr, "{}\n", line);
+  for (const std::string& line : lines) tell(line);
 }
 
 /// What opening the model has made of its weights, for whoever sits before the terminal.
@@ -244,7 +244,7 @@ std::optional<Tokenizer> ModelOptions::tokenizer(bool needed) const {
   } catch (const Error& error) {
     if (needed) throw;
     if (error.code() != ErrorCode::not_found)
-      fmt::print(stderr, "printing ids, not text: {}\n", error.what());
+      tell(fmt::format("printing ids, not text: {}", error.what()));
     return std::nullopt;
   }
 }

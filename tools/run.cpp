@@ -39,7 +39,7 @@ int run(RunOptions& options) {
                     .sampling = sampling};
   if (options.sampling.from_model()) {
     what.model_defaults = &options.sampling.taken();
-    if (!options.output.json) fmt::print(stderr, "{}\n", options.sampling.notice());
+    if (!options.output.json) tell(options.sampling.notice());
   }
   SessionOptions session_options = for_one_sequence();
   session_options.limits.outputs = 1;

@@ -70,9 +70,10 @@ std::shared_ptr<const Model> faint_model() {
 std::int64_t count_subnormal(const std::vector<LayerState>& layers) {
   std::int64_t count = 0;
   for (const LayerState& layer : layers) {
-    for (std::size_t at = 0; at < layer.recurrent.size(); at += sizeof(float)) {
+    const std::span<const std::byte> state = layer.piece("recurrent");
+    for (std::size_t at = 0; at < state.size(); at += sizeof(float)) {
       std::uint32_t bits;
-      std::memcpy(&bits, layer.recurrent.data() + at, sizeof bits);
+      std::memcpy(&bits, state.data() + at, sizeof bits);
       count += (bits & 0x7fffffffu) - 1 < 0x7fffffu ? 1 : 0;
     }
   }
