@@ -243,8 +243,7 @@ std::optional<Tokenizer> ModelOptions::tokenizer(bool needed) const {
                                      : Tokenizer::load(path() / "tokenizer.json");
   } catch (const Error& error) {
     if (needed) throw;
-    if (error.code() != ErrorCode::not_found)
-      tell(fmt::format("printing ids, not text: {}", error.what()));
+    if (error.code() != ErrorCode::not_found) tell(fmt::format("printing ids, not text: {}", error.what()));
     return std::nullopt;
   }
 }

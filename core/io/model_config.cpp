@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "core/float_environment.hpp"
 #include "core/io/checkpoint.hpp"
 #include "core/io/json.hpp"
 #include "core/io/mapped_file.hpp"
@@ -270,6 +271,7 @@ std::vector<LayerKind> interleaved_layers(std::int64_t layers, std::int64_t inte
 }
 
 ModelConfig parse_model_config(std::string_view json_text, std::string_view where) {
+  const FloatEnvironment environment;  // decimals are rounded when they are read
   const std::string outer_where(where);
   const Json outer = parse_json(quote_non_finite(json_text), where);
   ModelConfig config;

@@ -26,6 +26,7 @@ Model::Model(ModelConfig config, Graph graph, const WeightSource& source, const 
 
 std::shared_ptr<const Model> Model::open(const std::filesystem::path& directory, const Gears& gears,
                                          const WeightProgress& progress) {
+  const FloatEnvironment environment;
   return open(ModelFiles(directory), gears, progress);
 }
 

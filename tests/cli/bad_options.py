@@ -22,7 +22,7 @@ add("an unknown command", "invalid_argument", ["'walk'", "run, score, inspect, p
 add("an option instead of a command", "invalid_argument", ["'--warp'", "run, score, inspect, plan, check, synth, quantize, state, fallback or bench"], "--warp", hint=True)
 add("an empty model", "invalid_argument", ["MODEL", "''"], "inspect", "", hint=True)
 add("an empty --json file", "invalid_argument", ["--json", "''"], "score", "--text", "x", "--json", "", hint=True)
-add("a path with control characters", "not_found", ["'no?such?[2Jmodel'"], "inspect", "no\nsuch\033[2Jmodel")
+add("a path with control characters", "not_found", [r"'no\x0asuch\x1b[2Jmodel'"], "inspect", "no\nsuch\033[2Jmodel")
 add("an unknown option", "invalid_argument", ["--warp"], "run", "-p", "x", "--warp", hint=True)
 add("check without a kind", "invalid_argument", ["subcommand is required"], "check", hint=True)
 add("check oracle without a folder", "invalid_argument", ["DIR is required"], "check", "oracle", hint=True)

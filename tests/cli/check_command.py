@@ -94,7 +94,7 @@ def damaged_layer(program):
         found = check(program, folder, {"f64.z.t4": "OUT OF TOLERANCE"}, "--json", path)
         lines = json.loads(path.read_text())
     require_equal({line["name"]: line["ok"] for line in lines}, {name: word == "ok" for name, word in found.items()}, "the report")
-    require_equal(sorted(lines[0]), ["elements", "max_difference", "max_rel", "max_value", "name", "ok", "tolerance"], "keys")
+    require_equal(sorted(lines[0]), ["arithmetic_version", "elements", "max_difference", "max_rel", "max_value", "name", "ok", "tolerance"], "keys")
 
 
 @suite.test("damaged values of a model's oracle are found")

@@ -21,7 +21,7 @@ suite = Suite("fallback")
 SAFE = ["migrate", "migrate_all", "replay"]
 SMALL = ("fallback", "--tokens", 10, "--homes", "cpu,cpu:1")
 MISSES = ("--miss", "2@5", "--miss", "7@9")
-KEYS = ["backends", "broken", "format", "homes", "layers", "misses", "model", "output_ids", "placement", "policies", "prompt_ids",
+KEYS = ["arithmetic_version", "backends", "broken", "format", "homes", "layers", "misses", "model", "output_ids", "placement", "policies", "prompt_ids",
         "seed", "stand_in", "undisturbed_ms_per_token", "version"]
 POLICY_KEYS = ["by_token", "event_bytes", "event_ms", "events", "kl", "layers_different", "logits", "marked_unsafe", "ms_per_token",
                "policy", "refusal", "refused_at", "safe", "tokens", "verdict", "where"]

@@ -12,7 +12,7 @@ suite = Suite("run")
 PROMPT = "Emma was"
 COUNT = 24
 # Types of the JSON object's values, by key.
-SHAPE = {"prompt_ids": [int], "output_ids": [int], "text": str, "stop_reason": str, "placement": str, "state_bytes": int,
+SHAPE = {"arithmetic_version": int, "prompt_ids": [int], "output_ids": [int], "text": str, "stop_reason": str, "placement": str, "state_bytes": int,
          "residency_events": [], "unsafe": bool,
          "timings": {"prefill_tokens": int, "prefill_seconds": float, "prefill_tokens_per_second": float, "decode_tokens": int,
                      "decode_seconds": float, "decode_tokens_per_second": float},

@@ -27,7 +27,7 @@ def heldout(program):
 def oracle(program):
     expected = json.loads((program.oracles / "tiny" / "oracle.json").read_text())
     found, result = scored(program, "--text", heldout(program), "--max-tokens", expected["n"])
-    require_equal(sorted(found), ["mean_nll", "model", "nll", "perplexity", "tokens"], "keys")
+    require_equal(sorted(found), ["arithmetic_version", "mean_nll", "model", "nll", "perplexity", "tokens"], "keys")
     require_equal((found["tokens"], len(found["nll"])), (expected["n"], expected["n"] - 1), "tokens and nll")
     require(abs(found["mean_nll"] - expected["mean_nll"]) < 1e-6, f"mean_nll {found['mean_nll']}, oracle {expected['mean_nll']}")
     require(math.isclose(found["mean_nll"], sum(found["nll"]) / len(found["nll"]), rel_tol=1e-12), "mean_nll is not the mean")
