@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kLongestPath = 400;
 
-struct Entry {
+struct RangeEntry {
   std::atomic<bool> taken{false};
   std::atomic<std::uintptr_t> begin{0};  ///< 0: not ready
   std::atomic<std::uintptr_t> end{0};
@@ -21,15 +21,15 @@ struct Entry {
 };
 
 /// Shards of a large model are some hundred.
-std::array<Entry, 1024> entries;
+std::array<RangeEntry, 1024> mapped_ranges;
 
 }  // namespace
 
 MappedRange::MappedRange(std::span<const std::byte> bytes, std::string_view path) {
   std::string shown = printable(path);
   if (shown.size() > kLongestPath) shown = "..." + shown.substr(shown.size() - kLongestPath + 3);
-  for (std::size_t i = 0; i < entries.size(); ++i) {
-    Entry& entry = entries[i];
+  for (std::size_t i = 0; i < mapped_ranges.size(); ++i) {
+    RangeEntry& entry = mapped_ranges[i];
     bool expected = false;
     if (!entry.taken.compare_exchange_strong(expected, true)) continue;
     std::memcpy(entry.path, shown.c_str(), shown.size() + 1);
@@ -43,14 +43,14 @@ MappedRange::MappedRange(std::span<const std::byte> bytes, std::string_view path
 
 MappedRange::~MappedRange() {
   if (entry_ < 0) return;
-  Entry& entry = entries[static_cast<std::size_t>(entry_)];
+  RangeEntry& entry = mapped_ranges[static_cast<std::size_t>(entry_)];
   entry.begin = 0;
   entry.taken = false;
 }
 
 const char* mapped_path_of(const void* address) noexcept {
   const auto at = reinterpret_cast<std::uintptr_t>(address);
-  for (const Entry& entry : entries) {
+  for (const RangeEntry& entry : mapped_ranges) {
     const std::uintptr_t begin = entry.begin;
     // The last page reaches beyond the last byte.
     constexpr std::uintptr_t kPage = 4096;

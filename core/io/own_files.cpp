@@ -18,13 +18,13 @@ namespace {
 
 enum State : int { kFree, kTaken, kReady };
 
-struct Entry {
+struct FileEntry {
   std::atomic<int> state{kFree};
   char path[PATH_MAX];
 };
 
 /// More than are ever written at a time. A fixed place, because a signal handler reads it.
-std::array<Entry, 32> entries;
+std::array<FileEntry, 32> own_files;
 
 /// The kernel's record of a name in a directory; readdir may take memory, which a signal handler must not.
 struct Name {
@@ -56,18 +56,18 @@ void remove_files_in(const char* path) {
 OwnFile::OwnFile(const std::filesystem::path& path) {
   const std::string& text = path.native();
   if (text.size() >= PATH_MAX) return;
-  for (std::size_t i = 0; i < entries.size(); ++i) {
+  for (std::size_t i = 0; i < own_files.size(); ++i) {
     int expected = kFree;
-    if (!entries[i].state.compare_exchange_strong(expected, kTaken)) continue;
-    std::memcpy(entries[i].path, text.c_str(), text.size() + 1);
-    entries[i].state = kReady;
+    if (!own_files[i].state.compare_exchange_strong(expected, kTaken)) continue;
+    std::memcpy(own_files[i].path, text.c_str(), text.size() + 1);
+    own_files[i].state = kReady;
     entry_ = static_cast<int>(i);
     return;
   }
 }
 
 OwnFile::~OwnFile() {
-  if (entry_ >= 0) entries[static_cast<std::size_t>(entry_)].state = kFree;
+  if (entry_ >= 0) own_files[static_cast<std::size_t>(entry_)].state = kFree;
 }
 
 OwnFile::OwnFile(OwnFile&& other) noexcept : entry_(std::exchange(other.entry_, -1)) {}
@@ -78,7 +78,7 @@ OwnFile& OwnFile::operator=(OwnFile&& other) noexcept {
 }
 
 void remove_own_files() noexcept {
-  for (Entry& entry : entries) {
+  for (FileEntry& entry : own_files) {
     if (entry.state != kReady) continue;
     if (::unlink(entry.path) == 0) continue;
     remove_files_in(entry.path);

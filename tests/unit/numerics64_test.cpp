@@ -12,7 +12,7 @@
 namespace tandem {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kInfinity64 = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 /// found - truth; both are sums of two doubles whose high parts are near to each other.
@@ -87,18 +87,18 @@ TEST(Numerics64, SineAndCosineOfLargeAngles) {
 TEST(Numerics64, SpecialValues) {
   EXPECT_EQ(exp64(0), 1);
   EXPECT_EQ(exp64(-0.0), 1);
-  EXPECT_EQ(exp64(kInfinity), kInfinity);
-  EXPECT_EQ(exp64(710), kInfinity);
-  EXPECT_LT(exp64(709.782712893384), kInfinity);
-  EXPECT_EQ(exp64(709.782712893385), kInfinity);
-  EXPECT_EQ(exp64(-kInfinity), 0);
+  EXPECT_EQ(exp64(kInfinity64), kInfinity64);
+  EXPECT_EQ(exp64(710), kInfinity64);
+  EXPECT_LT(exp64(709.782712893384), kInfinity64);
+  EXPECT_EQ(exp64(709.782712893385), kInfinity64);
+  EXPECT_EQ(exp64(-kInfinity64), 0);
   EXPECT_EQ(exp64(-1e300), 0);
   EXPECT_EQ(exp64(-745.13), 0x1p-1074);
   EXPECT_EQ(exp64(-745.14), 0);
   EXPECT_TRUE(std::isnan(exp64(kNaN)));
   EXPECT_EQ(log64(1), 0);
-  EXPECT_EQ(log64(0), -kInfinity);
-  EXPECT_EQ(log64(kInfinity), kInfinity);
+  EXPECT_EQ(log64(0), -kInfinity64);
+  EXPECT_EQ(log64(kInfinity64), kInfinity64);
   EXPECT_TRUE(std::isnan(log64(-1)));
   EXPECT_TRUE(std::isnan(log64(kNaN)));
   EXPECT_EQ(log64(0x1p-1074), -744.4400719213812);
