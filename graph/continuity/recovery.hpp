@@ -17,7 +17,7 @@
 namespace tandem {
 
 /// Goes on after a backend was lost: finds out which one, and brings sequences that need it to a backend in
-/// host memory that may stand in for it (Plan::stands_in). A sequence whose state was lost is opened there
+/// host memory that may stand in for it (Plan::may_stand_in). A sequence whose state was lost is opened there
 /// again from its mirror, or from nothing, and takes the tokens since; the bits are those of an undisturbed
 /// run. One whose state is elsewhere only needs weights loaded.
 ///
